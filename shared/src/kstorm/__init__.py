@@ -1,0 +1,1 @@
+"""Storm's guaranteed message processing for Python, on Kafka and Kubernetes."""
