@@ -1,0 +1,53 @@
+"""Every error that kstorm raises on purpose.
+
+The rule: a message names the thing, the value it had and what to do about it, so that it can be shown to a user as it
+stands. Entry points catch `KstormError` and print that one line; anything else is a bug and keeps its stack trace.
+"""
+
+
+class KstormError(Exception):
+    """The root of the hierarchy; its message is written for the user."""
+
+
+class TopologyError(KstormError):
+    """The wiring of a topology cannot work: an unknown stream, a duplicate id, a cycle without a spout."""
+
+
+class ConfigError(KstormError):
+    """A setting is missing, has the wrong type or contradicts another."""
+
+
+class EmitError(KstormError):
+    """A bolt or spout emitted something that its declaration does not allow."""
+
+
+class TupleTooLargeError(EmitError):
+    """One tuple alone is larger than a Kafka record may be."""
+
+
+class FrameError(KstormError):
+    """A record on an internal topic is not a frame of this format version."""
+
+
+class TopicError(KstormError):
+    """A topic is missing or has another partition count than the topology says."""
+
+
+class BrokerError(KstormError):
+    """Kafka or ZooKeeper cannot be reached, or refused what was asked."""
+
+
+class LocalError(KstormError):
+    """Something that kstorm runs or fetches on this machine failed: a server, a service's process, Java, a jar."""
+
+
+class FencedError(KstormError):
+    """Another process has taken over this one's tasks; it must stop and write nothing more."""
+
+
+class FailedException(KstormError):  # noqa: N818 - Storm's name
+    """Raised by a `BasicBolt` to fail its input tuple without an error report (Storm's `FailedException`)."""
+
+
+class ReportedFailedException(FailedException):
+    """As `FailedException`, and the error is reported as well (Storm's `ReportedFailedException`)."""

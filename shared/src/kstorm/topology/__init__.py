@@ -1,0 +1,53 @@
+"""What users write against: the builder, fields, groupings, settings and the classes to subclass."""
+
+from kstorm.topology.builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
+from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, SpoutOutputCollector
+from kstorm.topology.components import (
+    BasicBolt,
+    Bolt,
+    Component,
+    CustomStreamGrouping,
+    Spout,
+    Stateful,
+    StatefulBasicBolt,
+    StatefulBolt,
+)
+from kstorm.topology.config import Config
+from kstorm.topology.context import TopologyContext
+from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
+from kstorm.topology.fields import Fields
+from kstorm.topology.state import KeyValueState
+from kstorm.topology.topology import ComponentSpec, Input, Topology
+from kstorm.topology.tuple import DEFAULT_STREAM, SYSTEM_COMPONENT, TICK_STREAM, Source, Tuple
+
+__all__ = [
+    "DEFAULT_STREAM",
+    "SYSTEM_COMPONENT",
+    "TICK_STREAM",
+    "Anchors",
+    "BasicBolt",
+    "BasicOutputCollector",
+    "Bolt",
+    "BoltDeclarer",
+    "Component",
+    "ComponentSpec",
+    "Config",
+    "CustomStreamGrouping",
+    "Fields",
+    "Input",
+    "KeyValueState",
+    "OutputCollector",
+    "OutputFieldsDeclarer",
+    "Source",
+    "Spout",
+    "SpoutDeclarer",
+    "SpoutOutputCollector",
+    "Stateful",
+    "StatefulBasicBolt",
+    "StatefulBolt",
+    "StreamSpec",
+    "Topology",
+    "TopologyBuilder",
+    "TopologyContext",
+    "Tuple",
+]

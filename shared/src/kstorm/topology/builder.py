@@ -1,0 +1,182 @@
+"""Wires spouts and bolts (Storm's `TopologyBuilder`).
+
+    builder = TopologyBuilder("wordcount")
+    builder.set_spout("sentences", SentenceSpout(), 2)
+    builder.set_bolt("split", SplitSentence(), 4).shuffle_grouping("sentences")
+    builder.set_bolt("count", WordCount(), 4).fields_grouping("split", Fields("word"))
+    topology = builder.build()
+
+`build` checks the whole wiring and refuses what cannot work with a `TopologyError` that names the thing and the remedy.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kstorm.errors import ConfigError, TopologyError
+from kstorm.topology.components import BasicBolt, Bolt, CustomStreamGrouping, Spout
+from kstorm.topology.config import Config
+from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.fields import Fields
+from kstorm.topology.groupings import (
+    AllGrouping,
+    CustomGrouping,
+    DirectGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    Grouping,
+    NoneGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
+)
+from kstorm.topology.topology import ComponentSpec, Input, Topology
+from kstorm.topology.tuple import DEFAULT_STREAM
+from kstorm.topology.validate import check_id, check_tasks, check_wiring
+
+
+class TopologyBuilder:
+    """Collects components, then builds. `name` prefixes every topic of the topology."""
+
+    def __init__(self, name: str, config: Config | None = None) -> None:
+        check_id("topology", name)
+        self.name = name
+        self.config = config or Config()
+        self._declared: dict[str, _Declared] = {}
+
+    def set_spout(self, id: str, spout: Spout, parallelism: int = 1) -> "SpoutDeclarer":
+        """Adds a spout with `parallelism` executors (processes), and as many tasks unless `set_num_tasks` says more."""
+        if not isinstance(spout, Spout):
+            raise TopologyError(
+                f"spout {id!r} is a {type(spout).__name__}: give set_spout an instance of a Spout subclass"
+            )
+        return SpoutDeclarer(self._add(id, spout, parallelism))
+
+    def set_bolt(self, id: str, bolt: Bolt | BasicBolt, parallelism: int = 1) -> "BoltDeclarer":
+        """Adds a bolt; the returned declarer takes its groupings."""
+        if not isinstance(bolt, Bolt | BasicBolt):
+            raise TopologyError(
+                f"bolt {id!r} is a {type(bolt).__name__}: give set_bolt an instance of a Bolt or BasicBolt subclass"
+            )
+        return BoltDeclarer(self._add(id, bolt, parallelism))
+
+    def build(self) -> Topology:
+        """Checks the wiring and returns the topology. Raises `TopologyError`."""
+        components = {declared.id: declared.spec(self.config) for declared in self._declared.values()}
+        for spec in components.values():
+            check_tasks(spec)
+        topology = Topology(self.name, self.config, components)
+        check_wiring(topology)
+        return topology
+
+    def _add(self, id: str, component: Spout | Bolt | BasicBolt, parallelism: int) -> "_Declared":
+        check_id("component", id)
+        if id in self._declared:
+            raise TopologyError(f"there are two components {id!r}: give each its own id")
+        declared = _Declared(id, component, parallelism)
+        self._declared[id] = declared
+        return declared
+
+
+@dataclass(slots=True)
+class _Declared:
+    """A component as far as it has been declared."""
+
+    id: str
+    component: Spout | Bolt | BasicBolt
+    parallelism: int
+    num_tasks: int | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    inputs: list[Input] = field(default_factory=list)
+
+    def spec(self, config: Config) -> ComponentSpec:
+        declarer = OutputFieldsDeclarer(self.id)
+        self.component.declare_output_fields(declarer)
+        try:
+            own = config.override(**{**self.component.get_component_configuration(), **self.overrides})
+        except ConfigError as error:
+            raise TopologyError(f"the configuration of {self.id!r}: {error}") from None
+        return ComponentSpec(
+            id=self.id,
+            kind="spout" if isinstance(self.component, Spout) else "bolt",
+            component=self.component,
+            parallelism=self.parallelism,
+            num_tasks=self.parallelism if self.num_tasks is None else self.num_tasks,
+            streams=declarer.streams,
+            inputs=tuple(self.inputs),
+            config=own,
+        )
+
+
+class _Declarer:
+    """What can be declared of any component."""
+
+    def __init__(self, declared: _Declared) -> None:
+        self._declared = declared
+
+    def set_num_tasks(self, tasks: int) -> Self:
+        """Fixes the number of tasks; at least the parallelism, and never changed while the topology lives."""
+        self._declared.num_tasks = tasks
+        return self
+
+    def add_configurations(self, **settings: Any) -> Self:
+        """Overrides fields of `Config` for this component."""
+        self._declared.overrides.update(settings)
+        return self
+
+
+class SpoutDeclarer(_Declarer):
+    """Declares the rest of a spout."""
+
+    def set_max_spout_pending(self, limit: int) -> Self:
+        """Most tuples in flight per task of this spout."""
+        return self.add_configurations(topology_max_spout_pending=limit)
+
+
+class BoltDeclarer(_Declarer):
+    """Declares what a bolt subscribes to; every method names a component and one of its streams."""
+
+    def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
+        """Subscribes with a grouping object."""
+        for known in self._declared.inputs:
+            if (known.component, known.stream) == (component, stream):
+                raise TopologyError(
+                    f"bolt {self._declared.id!r} subscribes twice to the stream {stream!r} of {component!r}: keep one grouping"
+                )
+        self._declared.inputs.append(Input(component, stream, grouping))
+        return self
+
+    def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """To the tasks in turn."""
+        return self.grouping(component, ShuffleGrouping(), stream)
+
+    def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """The same as shuffle: all tuples travel through Kafka, so no task is more local than another."""
+        return self.shuffle_grouping(component, stream)
+
+    def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """The same as shuffle, as in Storm."""
+        return self.grouping(component, NoneGrouping(), stream)
+
+    def fields_grouping(self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM) -> Self:
+        """Equal values of `fields` go to the same task: `fields_grouping("split", Fields("word"))`."""
+        return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
+
+    def partial_key_grouping(self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM) -> Self:
+        """Each key's tuples go to the less loaded of two tasks."""
+        return self.grouping(component, PartialKeyGrouping(Fields(fields)), stream)
+
+    def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Every task gets every tuple."""
+        return self.grouping(component, AllGrouping(), stream)
+
+    def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """The task with the lowest id gets every tuple."""
+        return self.grouping(component, GlobalGrouping(), stream)
+
+    def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
+        """The emitter names the task; the stream must be declared direct."""
+        return self.grouping(component, DirectGrouping(), stream)
+
+    def custom_grouping(self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM) -> Self:
+        """The given object chooses the tasks."""
+        return self.grouping(component, CustomGrouping(grouping), stream)

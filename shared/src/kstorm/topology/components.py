@@ -1,0 +1,140 @@
+"""What users subclass: `Spout`, `Bolt`, `BasicBolt`, and the stateful bolts.
+
+An instance given to the `TopologyBuilder` is a template: every task runs a deep copy of its own, as Storm's tasks run a
+deserialised one. Whatever cannot be copied (a connection) is made in `open` or `prepare`. Any method may be `async`.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, SpoutOutputCollector
+from kstorm.topology.config import Config
+from kstorm.topology.context import TopologyContext
+from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.state import KeyValueState
+from kstorm.topology.tuple import Tuple
+
+Maybe = Awaitable[None] | None
+"""What a method returns that may be plain or async."""
+
+
+class Component:
+    """What spouts and bolts have in common."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declares the streams that this component emits; none by default."""
+
+    def get_component_configuration(self) -> dict[str, Any]:
+        """Settings of this component that differ from the topology's, by `Config` field name."""
+        return {}
+
+
+class Spout(Component):
+    """A source of tuples (Storm's `ISpout`)."""
+
+    collector: SpoutOutputCollector
+    context: TopologyContext
+    config: Config
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> Maybe:
+        """Called once before anything else; by default keeps its arguments as attributes."""
+        self.config, self.context, self.collector = config, context, collector
+        return None
+
+    def close(self) -> Maybe:
+        """Called when the task leaves this process in good order; not when the process is killed."""
+        return None
+
+    def activate(self) -> Maybe:
+        """Called when the spout starts to emit, and again after each `deactivate`."""
+        return None
+
+    def deactivate(self) -> Maybe:
+        """Called when the spout stops to emit; `next_tuple` is not called until `activate`."""
+        return None
+
+    def next_tuple(self) -> Maybe:
+        """Emits the next tuple, or returns without emitting if there is none; it should not wait."""
+        raise NotImplementedError(f"{type(self).__name__} does not define next_tuple")
+
+    def ack(self, message_id: Any) -> Maybe:
+        """The tree of the tuple emitted with this id is complete."""
+        return None
+
+    def fail(self, message_id: Any) -> Maybe:
+        """The tree failed or timed out. Emitting again is the spout's own decision."""
+        return None
+
+
+class Bolt(Component):
+    """Processes tuples, and says for each that it is done: `ack` or `fail` (Storm's `IRichBolt`)."""
+
+    collector: OutputCollector
+    context: TopologyContext
+    config: Config
+
+    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> Maybe:
+        """Called once before anything else; by default keeps its arguments as attributes."""
+        self.config, self.context, self.collector = config, context, collector
+        return None
+
+    def execute(self, tuple: Tuple) -> Maybe:
+        """Processes one tuple. If it raises, the tuple fails, the error is reported and the task goes on."""
+        raise NotImplementedError(f"{type(self).__name__} does not define execute")
+
+    def cleanup(self) -> Maybe:
+        """Called when the task leaves this process in good order; not when the process is killed."""
+        return None
+
+
+class BasicBolt(Component):
+    """Anchors what it emits to its input, and acks the input when `execute` returns (Storm's `IBasicBolt`).
+
+    Raising `FailedException` fails the input quietly; any other exception fails it and reports the error.
+    """
+
+    context: TopologyContext
+    config: Config
+
+    def prepare(self, config: Config, context: TopologyContext) -> Maybe:
+        """Called once before anything else; by default keeps its arguments as attributes."""
+        self.config, self.context = config, context
+        return None
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> Maybe:
+        """Processes one tuple."""
+        raise NotImplementedError(f"{type(self).__name__} does not define execute")
+
+    def cleanup(self) -> Maybe:
+        """Called when the task leaves this process in good order."""
+        return None
+
+
+class Stateful:
+    """Mixin of bolts whose state survives them (Storm's `IStatefulComponent`)."""
+
+    state: KeyValueState
+
+    def init_state(self, state: KeyValueState) -> Maybe:
+        """Called after `prepare` with the recovered state; by default keeps it as `self.state`."""
+        self.state = state
+        return None
+
+
+class StatefulBolt(Stateful, Bolt):
+    """A `Bolt` with a `KeyValueState` (Storm's `IStatefulBolt`)."""
+
+
+class StatefulBasicBolt(Stateful, BasicBolt):
+    """A `BasicBolt` with a `KeyValueState`."""
+
+
+class CustomStreamGrouping:
+    """A grouping of the user's own (Storm's interface of the same name)."""
+
+    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+        """Called once per emitting task with the stream and the ids of the tasks to choose from."""
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        """The ids of the tasks that shall have the tuple `values` emitted by `task`; may be none or several."""
+        raise NotImplementedError(f"{type(self).__name__} does not define choose_tasks")

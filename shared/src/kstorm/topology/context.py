@@ -1,0 +1,41 @@
+"""What a task knows of itself and of the topology (Storm's `TopologyContext`)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kstorm.topology.fields import Fields
+from kstorm.topology.tuple import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from kstorm.topology.topology import Topology
+
+
+class TopologyContext:
+    """Handed to `open` and `prepare`."""
+
+    def __init__(
+        self, topology: "Topology", component: str, task_index: int, resources: dict[str, Any] | None = None
+    ) -> None:
+        self.topology = topology
+        """The whole wiring."""
+        self.component = component
+        """Id of this task's component."""
+        self.task_index = task_index
+        """Index of this task among its component's, from 0."""
+        self.task_id = topology.task_ids(component)[task_index]
+        """Topology-wide id of this task."""
+        self.resources: dict[str, Any] = resources or {}
+        """What the runtime lends to components, by name (clients, addresses); empty in a simulation."""
+
+    def get_component_tasks(self, component: str) -> Sequence[int]:
+        """The topology-wide ids of a component's tasks."""
+        return self.topology.task_ids(component)
+
+    def get_component_output_fields(self, component: str, stream: str = DEFAULT_STREAM) -> Fields:
+        """The fields that a component declared for a stream."""
+        return self.topology.components[component].streams[stream].fields
+
+    @property
+    def total_tasks(self) -> int:
+        """How many tasks this component has."""
+        return self.topology.components[self.component].num_tasks

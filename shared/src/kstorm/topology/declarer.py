@@ -1,0 +1,40 @@
+"""What a component declares of its outputs (Storm's `OutputFieldsDeclarer`)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kstorm.errors import TopologyError
+from kstorm.topology.fields import Fields
+from kstorm.topology.tuple import DEFAULT_STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """One declared output stream."""
+
+    id: str
+    fields: Fields
+    direct: bool = False
+    """Whether the emitter names the receiving task."""
+
+
+class OutputFieldsDeclarer:
+    """Collects the streams of one component."""
+
+    def __init__(self, component: str) -> None:
+        self._component = component
+        self.streams: dict[str, StreamSpec] = {}
+
+    def declare(self, *fields: str | Iterable[str], direct: bool = False) -> None:
+        """Declares the default stream: `declare("word", "count")` or `declare(Fields("word", "count"))`."""
+        self.declare_stream(DEFAULT_STREAM, *fields, direct=direct)
+
+    def declare_stream(self, stream: str, *fields: str | Iterable[str], direct: bool = False) -> None:
+        """Declares a named stream. Raises `TopologyError` if it is declared twice."""
+        if stream in self.streams:
+            raise TopologyError(f"{self._component!r} declares its stream {stream!r} twice: declare each stream once")
+        if not stream or stream.startswith("__"):
+            raise TopologyError(
+                f"{self._component!r} declares the stream {stream!r}: use a name that does not start with '__'"
+            )
+        self.streams[stream] = StreamSpec(stream, Fields(*fields), direct)

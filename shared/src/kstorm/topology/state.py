@@ -1,0 +1,29 @@
+"""State that a bolt keeps across restarts (Storm's `KeyValueState`)."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+
+class KeyValueState(Protocol):
+    """A task's own key-value table, durable up to its last checkpoint.
+
+    Keys are strings; values are anything MessagePack can hold. A checkpoint is taken every
+    `topology_state_checkpoint_interval_ms`, and the acks of the tuples executed since the one before wait for it: a
+    tuple that was acked has its change in the state, whatever dies. A replayed tuple is applied again (at least once).
+    """
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default`."""
+        ...
+
+    def put(self, key: str, value: Any) -> None:
+        """Sets a key."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Removes a key; nothing happens if it is not there."""
+        ...
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every key with its value, in no order. Reads the whole table."""
+        ...

@@ -1,0 +1,150 @@
+"""A finished topology: what `TopologyBuilder.build` returns and every service loads.
+
+It fixes what may not change while tuples are in flight: task counts, task ids, topic names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kstorm.errors import TopologyError
+from kstorm.topology.components import BasicBolt, Bolt, Spout, Stateful
+from kstorm.topology.config import Config
+from kstorm.topology.declarer import StreamSpec
+from kstorm.topology.groupings import Grouping
+
+ACKER_COMPONENT: Final = "__acker"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One subscription of a bolt."""
+
+    component: str
+    stream: str
+    grouping: Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSpec:
+    """One spout or bolt with all that was declared of it."""
+
+    id: str
+    kind: Literal["spout", "bolt"]
+    component: Spout | Bolt | BasicBolt
+    parallelism: int
+    """Executors: processes to start with."""
+    num_tasks: int
+    """Tasks, and so partitions of the component's input topic."""
+    streams: Mapping[str, StreamSpec]
+    inputs: Sequence[Input]
+    config: Config
+    """The topology's settings with this component's overrides."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A name, settings and components by id, in the order of their declaration."""
+
+    name: str
+    config: Config
+    components: Mapping[str, ComponentSpec]
+    _task_ids: dict[str, range] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Spouts first, then by id, so that ids do not hang on the order in which a module happens to wire things.
+        ordered = sorted(self.components.values(), key=lambda spec: (spec.kind != "spout", spec.id))
+        first = 1
+        for spec in ordered:
+            self._task_ids[spec.id] = range(first, first + spec.num_tasks)
+            first += spec.num_tasks
+
+    @property
+    def spouts(self) -> list[ComponentSpec]:
+        """The spouts, in the order of their declaration."""
+        return [spec for spec in self.components.values() if spec.kind == "spout"]
+
+    @property
+    def bolts(self) -> list[ComponentSpec]:
+        """The bolts, in the order of their declaration."""
+        return [spec for spec in self.components.values() if spec.kind == "bolt"]
+
+    def component(self, component: str) -> ComponentSpec:
+        """A component by id; raises `TopologyError` naming the known ones."""
+        try:
+            return self.components[component]
+        except KeyError:
+            raise TopologyError(
+                f"topology {self.name!r} has no component {component!r}: it has {', '.join(self.components)}"
+            ) from None
+
+    def task_ids(self, component: str) -> range:
+        """The topology-wide task ids of a component, by task index."""
+        self.component(component)
+        return self._task_ids[component]
+
+    def locate_task(self, task: int) -> tuple[str, int]:
+        """The component and task index of a topology-wide task id; raises `TopologyError` if there is no such task."""
+        for component, ids in self._task_ids.items():
+            if task in ids:
+                return component, task - ids.start
+        raise TopologyError(f"topology {self.name!r} has no task {task}: its tasks are 1 to {self.total_tasks}")
+
+    @property
+    def total_tasks(self) -> int:
+        """Tasks of all spouts and bolts."""
+        return sum(len(ids) for ids in self._task_ids.values())
+
+    def consumers(self, component: str, stream: str) -> list[tuple[ComponentSpec, Grouping]]:
+        """The bolts that subscribe to a stream, each with its grouping."""
+        return [
+            (bolt, declared.grouping)
+            for bolt in self.bolts
+            for declared in bolt.inputs
+            if (declared.component, declared.stream) == (component, stream)
+        ]
+
+    # Names of the topics. A topology owns the prefix of its name.
+
+    def bolt_topic(self, bolt: str) -> str:
+        """Tuples for a bolt; partition = task index."""
+        return f"{self.name}.{bolt}"
+
+    def state_topic(self, bolt: str) -> str:
+        """Changelog of a stateful bolt's state; partition = task index."""
+        return f"{self.name}.{bolt}.__state"
+
+    def completions_topic(self, spout: str) -> str:
+        """Completions and failures for a spout; partition = task index."""
+        return f"{self.name}.{spout}.__completions"
+
+    @property
+    def acker_topic(self) -> str:
+        """Inits, acks and fails; partition = acker task = root mod acker tasks."""
+        return f"{self.name}.__acker"
+
+    @property
+    def ledger_topic(self) -> str:
+        """Changelog of the ackers' ledger."""
+        return f"{self.name}.__acker.__ledger"
+
+    @property
+    def dead_letters_topic(self) -> str:
+        """What could not be processed, with its coordinates."""
+        return f"{self.name}.__dead_letters"
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that the topology owns with its partition count, but for changelogs."""
+        counts = {self.bolt_topic(bolt.id): bolt.num_tasks for bolt in self.bolts}
+        counts |= {self.completions_topic(spout.id): spout.num_tasks for spout in self.spouts}
+        if self.config.acker_tasks:
+            counts[self.acker_topic] = self.config.acker_tasks
+        counts[self.dead_letters_topic] = 1
+        return counts
+
+    def changelogs(self) -> dict[str, int]:
+        """The compacted topics that tables are recovered from, with their partition counts."""
+        counts = {self.state_topic(b.id): b.num_tasks for b in self.bolts if isinstance(b.component, Stateful)}
+        if self.config.acker_tasks:
+            counts[self.ledger_topic] = self.config.acker_tasks
+        return counts

@@ -1,0 +1,94 @@
+"""The unit of data between components, and where it hangs in its tuple tree.
+
+A tuple that belongs to one spout tuple, by far the usual case, carries one `(root, edge)` pair in two plain slots; one
+that was anchored to several trees carries the others in `more`. The bolt task that executes it keeps in `ack_val` the
+XOR of the edges emitted with this tuple as anchor, as Storm's `TupleImpl` does, so that an ack is one XOR.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from kstorm.topology.fields import Fields
+
+DEFAULT_STREAM: Final = "default"
+SYSTEM_COMPONENT: Final = "__system"
+TICK_STREAM: Final = "__tick"
+
+
+class Source(Struct, frozen=True):
+    """Where tuples come from: one task's one stream. Shared by all tuples of a frame."""
+
+    component: str
+    stream: str
+    task: int
+    """Topology-wide task id, as in Storm."""
+    fields: Fields
+
+
+class Tuple(Struct, eq=False):
+    """A named list of values: `tuple["word"]`, `tuple[0]`, `tuple.values`."""
+
+    values: list[Any]
+    source: Source
+    root: int = 0
+    """Root id of the spout tuple this one descends from; 0 if it is not tracked."""
+    edge: int = 0
+    """This tuple's own random 64-bit id in the tree of `root`."""
+    more: dict[int, int] | None = None
+    """Further `root → edge` pairs of a multi-anchored tuple."""
+    ack_val: int = 0
+    """XOR of the edges of the tuples anchored to this one so far."""
+    finished: bool = False
+    """Whether it was acked or failed already."""
+
+    def __getitem__(self, key: "str | int") -> Any:
+        if type(key) is int:
+            return self.values[key]
+        return self.values[self.source.fields.index(key)]  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __contains__(self, field: object) -> bool:
+        return field in self.source.fields
+
+    @property
+    def fields(self) -> Fields:
+        """The field names of the stream."""
+        return self.source.fields
+
+    @property
+    def source_component(self) -> str:
+        """Id of the component that emitted this tuple."""
+        return self.source.component
+
+    @property
+    def source_stream(self) -> str:
+        """Id of the stream it was emitted on."""
+        return self.source.stream
+
+    @property
+    def source_task(self) -> int:
+        """Topology-wide id of the task that emitted it."""
+        return self.source.task
+
+    @property
+    def is_tick(self) -> bool:
+        """Whether this is a tick tuple (`topology_tick_tuple_freq_secs`); acking one does nothing."""
+        return self.source.stream == TICK_STREAM and self.source.component == SYSTEM_COMPONENT
+
+    def roots(self) -> Iterator[int]:
+        """The ids of every spout tuple this one descends from."""
+        if self.root:
+            yield self.root
+        if self.more:
+            yield from self.more
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by field name."""
+        return dict(zip(self.source.fields.names, self.values, strict=True))

@@ -1,0 +1,110 @@
+"""The checks behind `TopologyBuilder.build`: what cannot work is refused here, not found out in production."""
+
+import re
+
+from kstorm.errors import TopologyError
+from kstorm.topology.components import CustomStreamGrouping
+from kstorm.topology.declarer import StreamSpec
+from kstorm.topology.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, Grouping, PartialKeyGrouping
+from kstorm.topology.topology import ComponentSpec, Input, Topology
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_MAX_TASKS = 65_535  # a ledger row keeps the spout's task in 16 bits
+
+
+def check_id(kind: str, name: str) -> None:
+    """Refuses an id that could not be part of a Kafka topic's name."""
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        raise TopologyError(
+            f"{kind} id {name!r}: use 1 to 64 letters, digits, '-' and '_', beginning with a letter or digit; "
+            "it becomes part of topic names"
+        )
+
+
+def check_tasks(spec: ComponentSpec) -> None:
+    """Refuses counts of executors and tasks that no topology could number."""
+    for name, value in (("parallelism", spec.parallelism), ("number of tasks", spec.num_tasks)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise TopologyError(f"the {name} of {spec.id!r} is {value!r}: it must be a whole number of at least 1")
+    if spec.num_tasks < spec.parallelism:
+        raise TopologyError(
+            f"{spec.id!r} has {spec.num_tasks} tasks for a parallelism of {spec.parallelism}: "
+            f"executors without a task would idle; raise set_num_tasks to at least {spec.parallelism}"
+        )
+
+
+def check_wiring(topology: Topology) -> None:
+    """Raises `TopologyError` on the first thing that cannot work."""
+    if not topology.spouts:
+        raise TopologyError(
+            f"topology {topology.name!r} has no spout: nothing would ever be emitted; add one with set_spout"
+        )
+    if topology.total_tasks > _MAX_TASKS:
+        raise TopologyError(f"topology {topology.name!r} has {topology.total_tasks} tasks: {_MAX_TASKS} is the most")
+    for bolt in topology.bolts:
+        if not bolt.inputs:
+            raise TopologyError(
+                f"bolt {bolt.id!r} subscribes to nothing: give it a grouping, e.g. .shuffle_grouping(…)"
+            )
+        for declared in bolt.inputs:
+            _check_input(topology, bolt, declared)
+    _check_reachable(topology)
+
+
+def _check_input(topology: Topology, bolt: ComponentSpec, declared: Input) -> None:
+    upstream = topology.components.get(declared.component)
+    if upstream is None:
+        raise TopologyError(
+            f"bolt {bolt.id!r} subscribes to {declared.component!r}, which is no component: "
+            f"the components are {', '.join(topology.components)}"
+        )
+    stream = upstream.streams.get(declared.stream)
+    if stream is None:
+        streams = ", ".join(map(repr, upstream.streams)) or "none (see declare_output_fields)"
+        raise TopologyError(
+            f"bolt {bolt.id!r} subscribes to the stream {declared.stream!r} of {declared.component!r}, "
+            f"which does not declare it: its streams are {streams}"
+        )
+    _check_grouping(bolt, declared, stream)
+
+
+def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) -> None:
+    where = f"bolt {bolt.id!r}, stream {declared.stream!r} of {declared.component!r}"
+    grouping = declared.grouping
+    if not isinstance(grouping, Grouping):
+        raise TopologyError(f"{where}: {grouping!r} is no grouping; give an instance, e.g. ShuffleGrouping()")
+    if isinstance(grouping, CustomGrouping) and not isinstance(grouping.grouping, CustomStreamGrouping):
+        raise TopologyError(
+            f"{where}: {grouping.grouping!r} is no CustomStreamGrouping; give an instance of a subclass"
+        )
+    if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
+        if not len(grouping.fields):
+            raise TopologyError(f"{where}: a fields grouping on no field; name at least one, or use global_grouping")
+        for name in grouping.fields:
+            if name not in stream.fields:
+                raise TopologyError(
+                    f"{where}: fields grouping on {name!r}, which is not declared; "
+                    f"the stream has {', '.join(stream.fields) or 'no fields'}"
+                )
+    if isinstance(grouping, DirectGrouping) != stream.direct:
+        remedy = (
+            "declare it with direct=True"
+            if isinstance(grouping, DirectGrouping)
+            else "it is a direct stream: use direct_grouping"
+        )
+        raise TopologyError(f"{where}: the grouping and the stream do not fit; {remedy}")
+
+
+def _check_reachable(topology: Topology) -> None:
+    """Every bolt must be fed by some spout; a cycle that no spout feeds would wait for ever."""
+    fed = {spout.id for spout in topology.spouts}
+    while True:
+        more = {b.id for b in topology.bolts if b.id not in fed and any(i.component in fed for i in b.inputs)}
+        if not more:
+            break
+        fed |= more
+    starved = [bolt.id for bolt in topology.bolts if bolt.id not in fed]
+    if starved:
+        raise TopologyError(
+            f"no spout feeds {', '.join(map(repr, starved))}: they only subscribe to each other; connect one of them to a spout"
+        )
