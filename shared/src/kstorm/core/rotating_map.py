@@ -1,0 +1,48 @@
+"""A map whose entries expire by generations (Storm's `RotatingMap`).
+
+Entries live in buckets, the newest first; each `rotate` drops the oldest bucket and returns what was in it. Expiry costs
+nothing per entry, and no entry needs a time stamp.
+"""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class RotatingMap(Generic[K, V]):
+    """With n buckets rotated every t, an entry lives between (n-1)·t and n·t after its last `put`."""
+
+    def __init__(self, buckets: int) -> None:
+        if buckets < 2:
+            raise ValueError(f"a rotating map of {buckets} buckets: it needs at least 2")
+        self._buckets: deque[dict[K, V]] = deque(({} for _ in range(buckets)), maxlen=buckets)
+
+    def put(self, key: K, value: V) -> None:
+        """Sets an entry; its life starts again."""
+        self.pop(key)
+        self._buckets[0][key] = value
+
+    def put_new(self, key: K, value: V) -> None:
+        """As `put`, for a key that is known to be new: skips the search for an older one."""
+        self._buckets[0][key] = value
+
+    def pop(self, key: K) -> V | None:
+        """Removes and returns an entry, or None."""
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket.pop(key)
+        return None
+
+    def rotate(self) -> dict[K, V]:
+        """Ages every entry by one generation; returns the expired ones."""
+        expired = self._buckets.pop()
+        self._buckets.appendleft({})
+        return expired
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets))
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in bucket for bucket in self._buckets)

@@ -1,0 +1,165 @@
+"""From a stream and a tuple's values to the lanes of the tasks that get it.
+
+`routes` turns the groupings of a stream's consumers into choosers, once per task; choosing costs a few dozen
+nanoseconds a tuple. A fields grouping must give the same task in every process and on every run, so it hashes with
+CRC-32 of the MessagePack form, not with Python's salted `hash`.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from itertools import cycle
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from kstorm.core.outbox import Lane, Outbox
+from kstorm.errors import EmitError
+from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
+from kstorm.topology.groupings import (
+    AllGrouping,
+    CustomGrouping,
+    DirectGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    Grouping,
+    PartialKeyGrouping,
+)
+
+Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
+"""From a tuple's values to the lanes it goes into."""
+
+_CACHED_KEYS = 65_536
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class StreamRoutes:
+    """Where the tuples of one stream of one task go."""
+
+    __slots__ = ("choosers", "direct", "fields", "is_direct")
+
+    def __init__(self, fields: Fields, is_direct: bool) -> None:
+        self.fields = len(fields)
+        self.is_direct = is_direct
+        self.choosers: list[Chooser] = []
+        self.direct: dict[int, tuple[Lane, ...]] = {}
+        """Task id → lane, for `emit(task=…)` on a direct stream."""
+
+
+def routes(topology: Topology, component: str, task_index: int, outbox: Outbox) -> dict[str, StreamRoutes]:
+    """The routes of every stream that a task may emit on, by stream id."""
+    context = TopologyContext(topology, component, task_index)
+    table: dict[str, StreamRoutes] = {}
+    for stream in topology.component(component).streams.values():
+        route = table[stream.id] = StreamRoutes(stream.fields, stream.direct)
+        for consumer, grouping in topology.consumers(component, stream.id):
+            lanes = _lanes(topology, consumer, context.task_id, component, stream.id, outbox)
+            if isinstance(grouping, DirectGrouping):
+                route.direct |= {lane.targets[0]: (lane,) for lane in lanes}
+            else:
+                route.choosers.append(_chooser(grouping, lanes, stream.fields, context, stream.id))
+    return table
+
+
+def stable_hash(values: Sequence[Any]) -> int:
+    """A 32-bit hash that is equal for equal values, in every process. Raises `EmitError` on what MessagePack cannot hold."""
+    try:
+        return crc32(_encode([_canonical(value) for value in values]))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EmitError(f"cannot group by {list(values)!r}: {error}") from None
+
+
+def _canonical(value: Any) -> Any:
+    """Values that are equal in Python (1, 1.0, True) shall go to the same task."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:  # what MessagePack calls an int
+        return int(value)
+    return value
+
+
+def _lanes(
+    topology: Topology, consumer: ComponentSpec, task: int, component: str, stream: str, outbox: Outbox
+) -> list[Lane]:
+    topic = topology.bolt_topic(consumer.id)
+    targets = topology.task_ids(consumer.id)
+    return [outbox.lane(component, task, stream, topic, index, target) for index, target in enumerate(targets)]
+
+
+def _chooser(grouping: Grouping, lanes: list[Lane], fields: Fields, context: TopologyContext, stream: str) -> Chooser:
+    singles = [(lane,) for lane in lanes]
+    match grouping:
+        case FieldsGrouping(names):
+            return _by_fields([fields.index(name) for name in names], singles)
+        case PartialKeyGrouping(names):
+            return _by_partial_key([fields.index(name) for name in names], singles)
+        case AllGrouping():
+            everyone = tuple(lanes)
+            return lambda _values: everyone
+        case GlobalGrouping():
+            return lambda _values: singles[0]
+        case CustomGrouping(custom):
+            return _by_user(custom, lanes, context, stream)
+        case _:
+            return _in_turn(singles, context.task_index)
+
+
+def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:
+    """Shuffle: each task in turn; tasks of one component begin at different ones."""
+    turn = cycle(singles[start % len(singles) :] + singles[: start % len(singles)]).__next__
+    return lambda _values: turn()
+
+
+def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
+    count = len(singles)
+    if len(positions) > 1:
+        return lambda values: singles[stable_hash([values[p] for p in positions]) % count]
+    position = positions[0]
+    cache: dict[Any, tuple[Lane]] = {}
+
+    def choose(values: Sequence[Any]) -> Sequence[Lane]:
+        key = values[position]
+        try:
+            return cache[key]
+        except (KeyError, TypeError):
+            pass
+        lane = singles[stable_hash((key,)) % count]
+        if type(key) is str:  # no string equals a value of another type, so a hit is always right
+            if len(cache) >= _CACHED_KEYS:
+                cache.clear()
+            cache[key] = lane
+        return lane
+
+    return choose
+
+
+def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
+    """The power of two choices: two candidates by hash, the one that this task has sent less to."""
+    count = len(singles)
+    sent = [0] * count
+
+    def choose(values: Sequence[Any]) -> Sequence[Lane]:
+        key = [values[p] for p in positions]
+        first, second = stable_hash(key) % count, stable_hash(["second", *key]) % count
+        task = first if sent[first] <= sent[second] else second
+        sent[task] += 1
+        return singles[task]
+
+    return choose
+
+
+def _by_user(template: Any, lanes: list[Lane], context: TopologyContext, stream: str) -> Chooser:
+    custom = deepcopy(template)  # each task prepares its own, as with components
+    by_task = {lane.targets[0]: lane for lane in lanes}
+    custom.prepare(context, context.component, stream, list(by_task))
+
+    def choose(values: Sequence[Any]) -> Sequence[Lane]:
+        chosen = custom.choose_tasks(context.task_id, values)
+        try:
+            return [by_task[task] for task in chosen]
+        except (KeyError, TypeError):
+            raise EmitError(
+                f"{type(custom).__name__}.choose_tasks returned {chosen!r}: return a list of ids out of {list(by_task)}"
+            ) from None
+
+    return choose

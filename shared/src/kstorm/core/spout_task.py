@@ -1,0 +1,221 @@
+"""One spout task: calls `next_tuple`, remembers what is in flight, and tells the spout how each tree ended.
+
+The spout's clock is the authority on timeouts, and the spout trusts nobody: news of a root that it does not wait for
+is counted and ignored.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from kstorm.core.bolt_task import direct_lanes
+from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.ids import NextId
+from kstorm.core.outbox import Lane, Outbox
+from kstorm.core.rotating_map import RotatingMap
+from kstorm.core.routing import StreamRoutes, routes
+from kstorm.core.tasks import OnError, Steps
+from kstorm.core.wire import CompletionFrame, unpack_ids
+from kstorm.topology import DEFAULT_STREAM, Spout, Topology
+
+_BUCKETS = 3  # rotated every half timeout: a tree fails between 1 and 1.5 message timeouts
+
+
+class Pending(Struct, frozen=True):
+    """A spout tuple in flight."""
+
+    message_id: Any
+    emitted_at: float
+
+
+class SpoutCollector:
+    """The `SpoutOutputCollector` of one task."""
+
+    def __init__(self, task: "SpoutTask", table: dict[str, StreamRoutes], outbox: Outbox, next_id: NextId) -> None:
+        self._task, self._routes, self._outbox, self._next_id = task, table, outbox, next_id
+        self._tracking = outbox.ackers > 0
+        self.emitted = 0
+
+    @property
+    def capacity(self) -> int:
+        """See `kstorm.topology.SpoutOutputCollector.capacity`."""
+        return max(0, self._task.max_pending - self._task.in_flight)
+
+    def emit(
+        self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM, task: int | None = None
+    ) -> Sequence[int]:
+        """See `kstorm.topology.SpoutOutputCollector.emit`."""
+        route = self._routes.get(stream)
+        if route is None or len(values) != route.fields or route.is_direct or task is not None:
+            lanes: Iterator[Lane] | Sequence[Lane] = direct_lanes(route, self._task.component, values, stream, task)
+        else:
+            lanes = [lane for choose in route.choosers for lane in choose(values)]
+        self.emitted += 1
+        tracked = message_id is not None and self._tracking
+        root = self._next_id() if tracked else 0
+        edge = val = 0
+        targets: Sequence[int] = ()
+        for lane in lanes:
+            if tracked:
+                edge = self._next_id()
+                val ^= edge
+            lane.rows.append(values)
+            lane.roots.append(root)
+            lane.edges.append(edge)
+            targets = (*targets, *lane.targets) if targets else lane.targets
+        if tracked and targets:
+            self._task.track(root, message_id)
+            self._outbox.init(self._task.task_id, root, val)
+        elif message_id is not None:
+            self._task.ack_at_once(message_id)
+        return targets
+
+    def dead_letter(
+        self,
+        reason: str,
+        *,
+        value: bytes | None,
+        key: bytes | None = None,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        attempts: int = 0,
+        on_stored: Callable[[], None] | None = None,
+    ) -> None:
+        """See `kstorm.topology.SpoutOutputCollector.dead_letter`."""
+        letter = DeadLetter(
+            topology=self._task.topology.name,
+            component=self._task.component,
+            task=self._task.task_id,
+            reason=reason,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            key=key,
+            value=value,
+            attempts=attempts,
+        )
+        self._outbox.letters.append(LetterToStore(letter, on_stored))
+
+    def report_error(self, error: BaseException) -> None:
+        """See `kstorm.topology.ErrorReporter.report_error`."""
+        self._task.on_error(error, "reported")
+
+
+class SpoutTask:
+    """The driver opens the spout, calls `next_tuple` and `tick`, hands in completions, and drains the outbox.
+
+    Every `now` is seconds of one steady clock.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        task_index: int,
+        spout: Spout,
+        outbox: Outbox,
+        next_id: NextId,
+        on_error: OnError,
+        now: float,
+    ) -> None:
+        self.topology, self.component, self.task_index, self.spout = topology, component, task_index, spout
+        self.task_id = topology.task_ids(component)[task_index]
+        self.config = topology.component(component).config
+        self.max_pending = self.config.topology_max_spout_pending
+        self.on_error = on_error
+        self.collector = SpoutCollector(self, routes(topology, component, task_index, outbox), outbox, next_id)
+        self.in_flight = 0
+        """Tracked tuples neither acked nor failed."""
+        self.acked = self.failed = self.timed_out = 0
+        self.unknown = 0
+        """Completions of roots that this task does not wait for."""
+        self.throttled = False
+        """Whether the last `next_tuple` was held back by `topology_max_spout_pending`."""
+        self.latencies: list[float] = []
+        """Seconds from emit to ack of the trees completed since the driver last cleared it."""
+        self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
+        self._at_once: deque[Any] = deque()
+        self._now = now
+        self._rotate_every = self.config.topology_message_timeout_secs / (_BUCKETS - 1)
+        self._next_rotation = now + self._rotate_every
+
+    def next_tuple(self, now: float) -> Steps:
+        """Asks the spout for a tuple, unless as many as allowed are in flight."""
+        self._now = now
+        self.throttled = self.in_flight >= self.max_pending
+        if self.throttled:
+            return
+        try:
+            pending = self.spout.next_tuple()
+            if pending is not None:
+                yield pending
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes on
+            self.on_error(error, "in next_tuple")
+        while self._at_once:
+            yield from self._tell_acked(self._at_once.popleft())
+
+    def completed(self, frame: CompletionFrame, now: float) -> Steps:
+        """Takes news of trees from an acker."""
+        self._now = now
+        acked, failed, reset = unpack_ids(frame.acked), unpack_ids(frame.failed), unpack_ids(frame.reset)
+        return self._told(acked, failed, reset)
+
+    def tick(self, now: float) -> Steps:
+        """Fails what has been in flight for longer than the message timeout."""
+        self._now = now
+        while now >= self._next_rotation:
+            self._next_rotation += self._rotate_every
+            for entry in self._pending.rotate().values():
+                self.timed_out += 1
+                yield from self._tell_failed(entry)
+
+    def track(self, root: int, message_id: Any) -> None:
+        """A tree was begun by this task."""
+        self._pending.put_new(root, Pending(message_id, self._now))
+        self.in_flight += 1
+
+    def ack_at_once(self, message_id: Any) -> None:
+        """A tuple that nothing tracks: it is acked as soon as `next_tuple` returns, as in Storm."""
+        self._at_once.append(message_id)
+
+    def _told(self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int]) -> Steps:
+        for root in acked:
+            entry = self._pending.pop(root)
+            if entry is None:
+                self.unknown += 1
+                continue
+            self.in_flight -= 1
+            self.latencies.append(self._now - entry.emitted_at)
+            yield from self._tell_acked(entry.message_id)
+        for root in failed:
+            entry = self._pending.pop(root)
+            if entry is None:
+                self.unknown += 1
+            else:
+                yield from self._tell_failed(entry)
+        for root in reset:
+            entry = self._pending.pop(root)
+            if entry is not None:
+                self._pending.put_new(root, entry)
+
+    def _tell_acked(self, message_id: Any) -> Steps:
+        self.acked += 1
+        try:
+            pending = self.spout.ack(message_id)
+            if pending is not None:
+                yield pending
+        except Exception as error:  # noqa: BLE001 - as in next_tuple
+            self.on_error(error, f"in ack of {message_id!r}")
+
+    def _tell_failed(self, entry: Pending) -> Steps:
+        self.in_flight -= 1
+        self.failed += 1
+        try:
+            pending = self.spout.fail(entry.message_id)
+            if pending is not None:
+                yield pending
+        except Exception as error:  # noqa: BLE001 - as in next_tuple
+            self.on_error(error, f"in fail of {entry.message_id!r}")
