@@ -1,0 +1,1 @@
+"""The acker service."""

@@ -1,0 +1,240 @@
+"""Reads a component's input topic and owns its tasks: one librdkafka consumer on a thread of its own.
+
+Task = partition, and the consumer group spreads the tasks over the processes of a component. Static membership: a process
+that comes back under its instance name within the session timeout gets its tasks back with no rebalance of the others.
+Cooperative assignment: tasks that stay go on while others move. docs/adr/0001 has the measurements behind this.
+
+The thread never touches tasks; it hands whole polls to the event loop and runs the owner's coroutines there:
+`assigned` before the first record of a task, `revoked` after the last.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kstorm.errors import BrokerError, FencedError
+from kstorm.runtime.log import Logger
+from kstorm.runtime.orders import Orders
+from kstorm.runtime.settings import Settings
+
+_HIGH_RECORDS, _LOW_RECORDS = 400, 100
+_HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
+_POLL_RECORDS = 100
+_POLL_SECONDS = 0.05
+_REVOKE_SECONDS = 60.0
+
+
+class TaskOwner(Protocol):
+    """Who runs the tasks. Every method is called on the event loop."""
+
+    async def assigned(self, partitions: list[int]) -> None:
+        """Make these tasks ready; their records come once this returns."""
+        ...
+
+    async def revoked(self, partitions: list[int], lost: bool) -> None:
+        """Finish and let go of these tasks. `lost`: another process has them already, so nothing may be committed."""
+        ...
+
+    def deliver(self, records: list[Message]) -> None:
+        """Take one poll's records."""
+        ...
+
+
+class TaskConsumer(threading.Thread):
+    """Call `start` once, `took`/`finished` for each record, and `stop` (from a thread that may wait)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        topic: str,
+        group: str,
+        session_timeout_ms: int,
+        owner: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+        fatal: Callable[[Exception], None],
+        log: Logger,
+        reads: bool = True,
+    ) -> None:
+        """`reads=False`: only take part in the spreading of tasks; the records are read by somebody else."""
+        super().__init__(name="task-consumer", daemon=True)
+        self._settings, self._topic, self._owner, self._loop, self._fatal = settings, topic, owner, loop, fatal
+        self._log, self._reads = log, reads
+        self._stopping = threading.Event()
+        self._orders = Orders()
+        self.preparing: set[int] = set()
+        """Partitions assigned whose tasks are not ready yet."""
+        self.joined = False
+        """Whether the group has spread its tasks with this process in it, be it that none came here."""
+        self._paused: set[int] = set()
+        self._throttled = False
+        self._in_flight = self._in_flight_bytes = 0
+        self.assignment: set[int] = set()
+        """Partitions that are this process's now."""
+        self._consumer = Consumer(
+            {
+                **settings.client_config,
+                "client.id": settings.instance,
+                "group.id": group,
+                "group.instance.id": f"{group}-{settings.instance}",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session_timeout_ms,
+                "heartbeat.interval.ms": max(200, session_timeout_ms // 5),
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "queued.max.messages.kbytes": 16 * 1024,
+                "fetch.wait.max.ms": 100,
+                "fetch.message.max.bytes": 4 << 20,
+                "topic.metadata.refresh.interval.ms": 30_000,
+            }
+        )
+
+    # Called on the event loop.
+
+    def took(self, records: int, size: int) -> None:
+        """So many records are being worked on."""
+        self._in_flight += records
+        self._in_flight_bytes += size
+
+    def finished(self, records: int, size: int) -> None:
+        """So many are done with, or were skipped."""
+        self._in_flight -= records
+        self._in_flight_bytes -= size
+
+    @property
+    def throttled(self) -> bool:
+        """Whether reading is paused because too much is in flight."""
+        return self._throttled
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        """Commits offsets without waiting; a refusal is logged: the records are executed again, no more."""
+        if offsets:
+            self._orders.give(lambda: self._commit(offsets, asynchronous=True))
+
+    async def commit_and_wait(self, offsets: dict[int, int]) -> None:
+        """Commits offsets and waits for the broker."""
+        if offsets:
+            await asyncio.wrap_future(self._orders.give(lambda: self._commit(offsets, asynchronous=False)))
+
+    def stop(self) -> None:
+        """Revokes every task and leaves; waits for the end of the thread."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join()
+
+    # The thread.
+
+    def run(self) -> None:
+        """Polls until `stop`."""
+        try:
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+            while not self._stopping.is_set():
+                self._orders.serve()
+                self._turn()
+        except FencedError as error:
+            self._fatal(error)
+        except Exception as error:  # noqa: BLE001 - the thread must not die silently: the process has to end
+            self._fatal(error)
+        finally:
+            self._consumer.close()
+
+    def _turn(self) -> None:
+        self._regulate()
+        first = self._consumer.poll(_POLL_SECONDS)
+        if first is None:
+            return
+        polled = [first, *self._consumer.consume(_POLL_RECORDS, 0)]
+        good = [message for message in polled if self._is_record(message)]
+        if good:
+            self._loop.call_soon_threadsafe(self._owner.deliver, good)
+
+    def _is_record(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+            raise FencedError(
+                f"another process runs as {self._settings.instance!r}: give each process of a component its own KSTORM_INSTANCE"
+            )
+        if error.fatal():
+            raise BrokerError(f"reading {self._topic!r} failed for good: {error.str()}")
+        if error.code() != KafkaError._PARTITION_EOF:
+            self._log.warning("consumer_error", error=error.str())
+        return False
+
+    def _regulate(self) -> None:
+        """Pauses what is not ready, or everything while too much is in flight; a paused partition keeps its task."""
+        busy, size = self._in_flight, self._in_flight_bytes
+        if busy > _HIGH_RECORDS or size > _HIGH_BYTES:
+            self._throttled = True
+        elif busy < _LOW_RECORDS and size < _LOW_BYTES:
+            self._throttled = False
+        wanted = set(self.assignment) if self._throttled or not self._reads else self.assignment & self.preparing
+        if pause := wanted - self._paused:
+            self._consumer.pause(self._places(pause))
+        if resume := (self._paused - wanted) & self.assignment:
+            self._consumer.resume(self._places(resume))
+        self._paused = wanted
+
+    def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        partitions = [place.partition for place in places]
+        consumer.incremental_assign(places)
+        self.joined = True
+        self.assignment.update(partitions)
+        self.preparing.update(partitions)
+        if partitions:
+            self._log.info("tasks_assigned", partitions=sorted(partitions))
+            self._regulate()
+            ready = asyncio.run_coroutine_threadsafe(self._owner.assigned(partitions), self._loop)
+            ready.add_done_callback(lambda future: self._ready(future.exception(), partitions))
+
+    def _ready(self, error: BaseException | None, partitions: Iterable[int]) -> None:
+        if isinstance(error, Exception):
+            self._fatal(error)
+        else:
+            self.preparing.difference_update(partitions)
+
+    def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._release(consumer, places, lost=False)
+
+    def _on_lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._release(consumer, places, lost=True)
+
+    def _release(self, consumer: Consumer, places: list[TopicPartition], *, lost: bool) -> None:
+        partitions = [place.partition for place in places]
+        if partitions:
+            self._log.info("tasks_lost" if lost else "tasks_revoked", partitions=sorted(partitions))
+            done = asyncio.run_coroutine_threadsafe(self._owner.revoked(partitions, lost), self._loop)
+            self._wait_for(done)
+        self.assignment.difference_update(partitions)
+        self.preparing.difference_update(partitions)
+        self._paused.difference_update(partitions)
+        consumer.incremental_unassign(places)
+
+    def _wait_for(self, done: "Future[None]") -> None:
+        """Waits for a coroutine of the event loop, which may itself give orders to this thread."""
+        deadline = time.monotonic() + _REVOKE_SECONDS
+        while not done.done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"tasks were not released within {_REVOKE_SECONDS:.0f} s")
+            self._orders.serve()
+            time.sleep(0.005)
+        done.result()
+
+    def _commit(self, offsets: dict[int, int], *, asynchronous: bool) -> None:
+        positions = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets=positions, asynchronous=asynchronous)
+        except KafkaException as error:
+            self._log.warning("commit_refused", error=error.args[0].str(), offsets=offsets)
+
+    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition) for partition in partitions]

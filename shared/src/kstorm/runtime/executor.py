@@ -1,0 +1,381 @@
+"""What the three kinds of executor share: a consumer that brings tasks and records, a producer, a pump, an end.
+
+An executor is one process's share of a component (Storm's word): it runs the tasks that the consumer group gives it.
+Crash-only: an error that leaves work undone ends the process at once, and the work is done again from what is committed.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from confluent_kafka import Message
+
+from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter
+from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.errors import KstormError
+from kstorm.runtime.consumer import TaskConsumer
+from kstorm.runtime.delivery import Delivery, WorkUnit
+from kstorm.runtime.log import Logger
+from kstorm.runtime.metrics import Exposition, Latency, Sample
+from kstorm.runtime.progress import Progress
+from kstorm.runtime.settings import Settings
+from kstorm.topology import Topology
+
+T = TypeVar("T")
+
+_BUSY_SECONDS, _IDLE_SECONDS = 0.003, 0.02
+_HOUSEKEEPING_SECONDS = 0.005
+_BREATH_SECONDS = 0.02
+_STOP_SECONDS = 10.0
+_MAX_LETTER_BYTES = 700_000  # an envelope must itself fit into a record; base64 adds a third
+
+
+@dataclass
+class TaskSlot(Generic[T]):
+    """A task that this process runs now."""
+
+    partition: int
+    task: T
+    active: bool = True
+    """False once it has to go: nothing more is executed."""
+    progress: Progress = field(default_factory=Progress)
+
+
+class Executor(Generic[T]):
+    """Base of the spout's, bolt's and acker's executors: see `kstorm.runtime.app.Executor` for the calls."""
+
+    topic: str
+    group: str
+    reads = True
+
+    def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
+        self.settings, self.topology, self.component, self.log = settings, topology, component, log
+        self.slots: dict[int, TaskSlot[T]] = {}
+        self.latency = Latency()
+        """Seconds: of a spout, from emit to ack; of a bolt, from a frame's emit to its execution."""
+        self.exposition = Exposition({"topology": topology.name, "component": component})
+        self.exposition.add(self.samples)
+        self.errors = self.dead_letters = self.frames_in = 0
+        self.last_error = ""
+        self._busy = asyncio.Lock()
+        self._stopping = False
+        self._beat = time.monotonic()
+        self._last_breath = 0.0
+        self._feed: Callable[[Any], None]
+        self._background: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop
+        self.delivery: Delivery
+        self.consumer: TaskConsumer
+
+    # What each kind defines.
+
+    async def make_task(self, partition: int) -> T:
+        """Builds and prepares the task of a partition."""
+        raise NotImplementedError
+
+    async def end_task(self, slot: TaskSlot[T], *, lost: bool) -> None:
+        """Lets go of a task; nothing of it is being executed."""
+        raise NotImplementedError
+
+    async def work(self, slot: TaskSlot[T], records: list[Message], unit: WorkUnit) -> None:
+        """Handles records of one task; what they cause is sent on behalf of `unit`."""
+        raise NotImplementedError
+
+    def flush(self, unit: WorkUnit) -> None:
+        """Sends what has been collected."""
+        raise NotImplementedError
+
+    async def periodic(self, now: float) -> None:
+        """Called every few milliseconds."""
+
+    def samples(self) -> Iterable[Sample]:
+        """What to show at `/metrics`."""
+        yield "errors_total", "Errors reported or raised by user code", self.errors, {}
+        yield "dead_letters_total", "Messages put into the dead letters", self.dead_letters, {}
+        yield "frames_received_total", "Records read from the input topic", self.frames_in, {}
+        yield "records_sent_total", "Records produced", self.delivery.records, {}
+        yield "sent_bytes_total", "Bytes produced", self.delivery.bytes, {}
+        yield "tasks", "Tasks that this process runs", len(self.slots), {}
+        yield "throttled", "Whether input is paused since too much is in flight", float(self.consumer.throttled), {}
+
+    def status(self) -> dict[str, Any]:
+        """What to show at `/status`."""
+        return {
+            "topology": self.topology.name,
+            "component": self.component,
+            "instance": self.settings.instance,
+            "pid": os.getpid(),
+            "tasks": sorted(self.slots),
+            "frames_in": self.frames_in,
+            "records_out": self.delivery.records,
+            "errors": self.errors,
+            "last_error": self.last_error,
+            "dead_letters": self.dead_letters,
+            "latency_counts": self.latency.counts,
+        }
+
+    # The life of a process.
+
+    async def start(self, feed: Callable[[Any], None]) -> None:
+        """Joins the group; tasks come when the group has spread them."""
+        self._feed = feed
+        self._loop = asyncio.get_running_loop()
+        self.delivery = Delivery(self.settings, self.fatal)
+        self.consumer = TaskConsumer(
+            self.settings,
+            topic=self.topic,
+            group=self.group,
+            session_timeout_ms=self.topology.config.topology_session_timeout_ms,
+            owner=self,
+            loop=self._loop,
+            fatal=self.fatal,
+            log=self.log,
+            reads=self.reads,
+        )
+        await self.before_join()
+        self.consumer.start()
+        self._background = [self.background(self._pump()), self.background(self._housekeeping())]
+        self.log.info("started", instance=self.settings.instance, pid=os.getpid())
+
+    async def before_join(self) -> None:
+        """What must be ready before the first task comes."""
+
+    async def stop(self) -> None:
+        """Finishes what is in flight, commits, leaves."""
+        if self._stopping:
+            return
+        self.log.info("stopping")
+        await asyncio.to_thread(self.consumer.stop)
+        await self.after_leave()
+        self._stopping = True
+        await asyncio.gather(*self._background)
+        if not await asyncio.to_thread(self.delivery.flush, _STOP_SECONDS):
+            self.log.warning("stopped_with_records_undelivered", seconds=_STOP_SECONDS)
+        self.log.info("stopped")
+
+    async def after_leave(self) -> None:
+        """What must be closed after the last task went."""
+
+    def fatal(self, error: Exception) -> None:
+        """Ends the process now; callable from any thread. Its tasks move, or come back with it, and nothing is lost."""
+        if isinstance(error, KstormError):
+            self.log.error("fatal", error=str(error))
+        else:
+            self.log.error("fatal", exc_info=error)
+        os._exit(1)
+
+    # Tasks.
+
+    async def assigned(self, partitions: list[int]) -> None:
+        """See `TaskOwner.assigned`."""
+        for partition in partitions:
+            self.slots[partition] = TaskSlot(partition, await self.make_task(partition))
+
+    async def revoked(self, partitions: list[int], lost: bool) -> None:
+        """See `TaskOwner.revoked`."""
+        slots = [self.slots[partition] for partition in partitions if partition in self.slots]
+        for slot in slots:
+            slot.active = False
+        async with self._busy:
+            for slot in slots:
+                await self.end_task(slot, lost=lost)
+                del self.slots[slot.partition]
+
+    async def settled(self, slots: Iterable[TaskSlot[T]], seconds: float) -> bool:
+        """Waits until everything that these tasks sent has arrived; False if it did not in time."""
+        deadline = time.monotonic() + seconds
+        waiting = list(slots)
+        while True:
+            for slot in waiting:
+                slot.progress.advance()
+            if all(slot.progress.idle for slot in waiting):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            self.delivery.poll()
+            await asyncio.sleep(_BUSY_SECONDS)
+
+    # Work.
+
+    def deliver(self, records: list[Message]) -> None:
+        """See `TaskOwner.deliver`: one item for the agent, the records by task."""
+        by_task: dict[int, list[Message]] = {}
+        for record in records:
+            by_task.setdefault(record.partition() or 0, []).append(record)
+        item = [(self.slots[partition], found) for partition, found in by_task.items() if partition in self.slots]
+        if item:
+            self.consumer.took(*size_of(item))
+            self._feed(item)
+
+    async def handle(self, item: list[tuple[TaskSlot[T], list[Message]]]) -> None:
+        """Works on one poll: see `kstorm.runtime.app.Executor.handle`."""
+        try:
+            async with self._busy:
+                await self._handle(item)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the offset must not move past work that was not done
+            self.fatal(error)
+
+    async def _handle(self, item: list[tuple[TaskSlot[T], list[Message]]]) -> None:
+        active = [(slot, records) for slot, records in item if slot.active]
+        size = size_of(item)
+        unit = self.unit(lambda: self.consumer.finished(*size))
+        await self.work_on(active, unit)
+        for slot, records in active:
+            if slot.active:  # else it was cut short: its records stay uncommitted for the next owner
+                slot.progress.begin(unit, records[-1].offset() or 0)
+            self.frames_in += len(records)
+        self.flush(unit)
+        self.close_unit(unit)
+        self.delivery.poll()
+
+    async def work_on(self, active: list[tuple[TaskSlot[T], list[Message]]], unit: WorkUnit) -> None:
+        """One task after the other; an executor whose tasks wait for something may run them side by side."""
+        for slot, records in active:
+            await self.work(slot, records, unit)
+
+    def unit(self, on_done: Callable[[], Any] = lambda: None) -> WorkUnit:
+        """A new unit of work."""
+        return WorkUnit(on_done)
+
+    def close_unit(self, unit: WorkUnit) -> None:
+        """A unit has sent all it will send."""
+        unit.close()
+
+    def send(self, unit: WorkUnit, sends: Iterable[Outgoing]) -> None:
+        """Produces frames on behalf of a unit."""
+        self.delivery.send(unit, sends)
+
+    def breath(self) -> "asyncio.Future[None] | Any":
+        """At a pause in user code: lets the event loop turn if it has not for a while (probes, heartbeats, deliveries)."""
+        now = time.monotonic()
+        if now - self._last_breath < _BREATH_SECONDS:
+            return None
+        self._last_breath = now
+        return self._breathe()
+
+    async def _breathe(self) -> None:
+        self.delivery.poll()
+        await asyncio.sleep(0)
+
+    # What goes wrong, short of the end.
+
+    def report(self, error: BaseException, doing: str, task: int) -> None:
+        """An error in user code: counted and logged; the task goes on."""
+        self.errors += 1
+        self.last_error = f"{type(error).__name__}: {error}"
+        trace = None if isinstance(error, KstormError) else error
+        self.log.error("component_error", doing=doing, task=task, error=self.last_error, exc_info=trace)
+
+    def report_too_large(self, outbox: Outbox) -> None:
+        """Tuples that no record can hold: their trees were failed."""
+        for found in outbox.too_large:
+            self.report(found.error(), "emitting", found.task)
+        outbox.too_large.clear()
+
+    def dead_letter_record(self, record: Message, reason: str, unit: WorkUnit) -> None:
+        """Puts a record of the input topic that cannot be used into the dead letters."""
+        letter = DeadLetter(
+            topology=self.topology.name,
+            component=self.component,
+            task=0,
+            reason=reason,
+            topic=record.topic() or "",
+            partition=record.partition() or 0,
+            offset=record.offset() or 0,
+            key=_as_bytes(record.key()),
+            value=_as_bytes(record.value()),
+        )
+        self.store_letter(LetterToStore(letter), unit)
+
+    def store_letter(self, to_store: LetterToStore, unit: WorkUnit) -> None:
+        """Sends a dead letter; the unit is done no earlier than the broker has it."""
+        letter = to_store.letter
+        self.dead_letters += 1
+        self.log.warning(
+            "dead_letter", reason=letter.reason, topic=letter.topic, partition=letter.partition, offset=letter.offset
+        )
+        value = encode_letter(letter)
+        if len(value) > _MAX_LETTER_BYTES:
+            cut = (letter.value or b"")[: _MAX_LETTER_BYTES // 2]
+            reason = f"{letter.reason} (of its {len(letter.value or b'')} bytes the first {len(cut)} are kept here)"
+            value = encode_letter(msgspec.structs.replace(letter, value=cut, reason=reason))
+        inner = WorkUnit(lambda: self._stored(to_store, unit))
+        unit.add()
+        self.send(inner, [Outgoing(self.topology.dead_letters_topic, 0, value)])
+        inner.close()
+
+    @staticmethod
+    def _stored(to_store: LetterToStore, unit: WorkUnit) -> None:
+        if to_store.on_stored is not None:
+            to_store.on_stored()
+        unit.delivered()
+
+    # What goes on beside the work.
+
+    def background(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Future[None]":
+        """Runs something beside the work; if it fails, the process ends."""
+        future = asyncio.ensure_future(coroutine)
+        future.add_done_callback(self._background_ended)
+        return future
+
+    def _background_ended(self, future: "asyncio.Future[None]") -> None:
+        if not future.cancelled() and isinstance(error := future.exception(), Exception):
+            self.fatal(error)
+
+    async def _pump(self) -> None:
+        """Serves delivery reports, always: whatever waits for one must not be what serves them."""
+        while not self._stopping:
+            self.delivery.poll()
+            self._beat = time.monotonic()
+            await asyncio.sleep(_BUSY_SECONDS if len(self.delivery.producer) else _IDLE_SECONDS)
+
+    async def _housekeeping(self) -> None:
+        next_commit = 0.0
+        while not self._stopping:
+            now = time.monotonic()
+            await self.periodic(now)
+            if now >= next_commit:
+                next_commit = now + self.topology.config.topology_commit_interval_ms / 1000
+                self.commit()
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+
+    def commit(self) -> None:
+        """Commits what is finished, without waiting."""
+        offsets = {slot.partition: slot.progress.to_commit() for slot in self.slots.values() if slot.active}
+        self.consumer.commit({partition: offset for partition, offset in offsets.items() if offset is not None})
+
+    async def commit_now(self, slots: Iterable[TaskSlot[T]]) -> None:
+        """Commits what is finished of some tasks, and waits for the broker."""
+        for slot in slots:
+            slot.progress.advance()
+        offsets = {slot.partition: slot.progress.next_offset for slot in slots if slot.progress.next_offset >= 0}
+        await self.consumer.commit_and_wait(offsets)
+
+    # Health.
+
+    @property
+    def alive(self) -> bool:
+        """Whether the event loop turns."""
+        return time.monotonic() - self._beat < 30
+
+    @property
+    def not_ready(self) -> str:
+        """Why this process does not do its share; empty if it does."""
+        if not self.consumer.joined:
+            return f"has not joined the group {self.group!r} yet"
+        if self.consumer.preparing:
+            return f"tasks {sorted(self.consumer.preparing)} are being recovered"
+        return ""
+
+
+def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
+    """Records and bytes of an item."""
+    return sum(len(records) for _, records in item), sum(len(record) for _, records in item for record in records)
+
+
+def _as_bytes(data: Any) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data

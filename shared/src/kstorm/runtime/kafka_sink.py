@@ -1,0 +1,90 @@
+"""Writes a `KafkaBolt`'s records with librdkafka: the `RecordWriter` of `kstorm.kafka.ports`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.kafka.ports import Delivery
+
+_POLL_SECS: Final = 0.002
+_CLOSE_SECS: Final = 5.0
+
+
+class KafkaWriter:
+    """A `RecordWriter` on the process's producer, which whoever owns it polls on the event loop."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def write(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        on_delivery: Delivery,
+        headers: list[tuple[str, str | bytes | None]] | None = None,
+    ) -> None:
+        """Queues a record; raises `BrokerError` if the queue is full or the record is too large."""
+        try:
+            if headers is None:
+                self._producer.produce(topic, value, key, on_delivery=on_delivery)
+            else:
+                self._producer.produce(topic, value, key, on_delivery=on_delivery, headers=headers)
+        except BufferError:
+            raise BrokerError(
+                f"a record for topic {topic!r} finds the producer's queue full: Kafka is down or slower than the bolt"
+            ) from None
+        except KafkaException as error:
+            raise BrokerError(f"a record for topic {topic!r} was refused: {error.args[0].str()}") from None
+
+    async def close(self) -> None:
+        """Does nothing: the producer is others' too."""
+
+
+class OwnKafkaWriter(KafkaWriter):
+    """A writer with a producer of its own, which it polls while records are on their way. Make it on the event loop.
+
+    `client_config` has the librdkafka properties of the process, `properties` the bolt's, which win. Raises
+    `ConfigError` on one that librdkafka refuses.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], client_config: Mapping[str, Any]) -> None:
+        try:
+            producer = Producer({**client_config, "linger.ms": 1, **properties})
+        except (KafkaException, TypeError, ValueError) as error:
+            cause = error.args[0]
+            reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
+            raise ConfigError(f"producer properties of a KafkaBolt: {reason}") from None
+        super().__init__(producer)
+        self._loop = asyncio.get_running_loop()
+        self._polling = False
+
+    def write(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        on_delivery: Delivery,
+        headers: list[tuple[str, str | bytes | None]] | None = None,
+    ) -> None:
+        """As `KafkaWriter.write`."""
+        super().write(topic, key, value, on_delivery, headers)
+        if not self._polling:
+            self._polling = True
+            self._loop.call_later(_POLL_SECS, self._poll)
+
+    async def close(self) -> None:
+        """Waits up to 5 s for what is on its way."""
+        deadline = self._loop.time() + _CLOSE_SECS
+        while len(self._producer) and self._loop.time() < deadline:
+            self._producer.poll(0)
+            await asyncio.sleep(_POLL_SECS)
+
+    def _poll(self) -> None:
+        self._producer.poll(0)
+        self._polling = len(self._producer) > 0
+        if self._polling:
+            self._loop.call_later(_POLL_SECS, self._poll)

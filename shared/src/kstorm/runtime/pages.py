@@ -1,0 +1,29 @@
+"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`."""
+
+from typing import Any
+
+from kstorm.runtime.app import ChannelApp
+from kstorm.runtime.executor import Executor
+
+
+def add_pages(app: ChannelApp, executor: Executor[Any]) -> None:
+    """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored."""
+
+    @app.page("/livez")  # type: ignore[untyped-decorator]
+    async def livez(view: Any, _request: Any) -> Any:
+        return view.text(
+            "ok\n" if executor.alive else "the event loop is stuck\n", status=200 if executor.alive else 503
+        )
+
+    @app.page("/readyz")  # type: ignore[untyped-decorator]
+    async def readyz(view: Any, _request: Any) -> Any:
+        problem = executor.not_ready
+        return view.text(f"{problem or 'ok'}\n", status=503 if problem else 200)
+
+    @app.page("/metrics")  # type: ignore[untyped-decorator]
+    async def metrics(view: Any, _request: Any) -> Any:
+        return view.bytes(executor.exposition.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.page("/status")  # type: ignore[untyped-decorator]
+    async def status(view: Any, _request: Any) -> Any:
+        return view.json({**executor.status(), "not_ready": executor.not_ready})

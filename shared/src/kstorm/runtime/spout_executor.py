@@ -1,0 +1,324 @@
+"""Runs spout tasks: calls `next_tuple` while trees may be begun, tells the spouts how their trees ended.
+
+Task i is partition i of the completions topic: whoever the group gives it runs the task. The completions themselves are
+read by a consumer of its own, from where the topic ended when the task came, since news of trees that another process
+began would meet nobody who waits. So a task that is being moved can still hear of its trees while the group waits.
+"""
+
+import asyncio
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from kstorm.core.ids import random_ids
+from kstorm.core.outbox import Outbox
+from kstorm.core.spout_task import SpoutTask
+from kstorm.core.tasks import drive, settle
+from kstorm.core.wire import CompletionFrame, decode
+from kstorm.errors import BrokerError, FrameError
+from kstorm.runtime.delivery import WorkUnit
+from kstorm.runtime.executor import Executor, TaskSlot, size_of
+from kstorm.runtime.log import Logger
+from kstorm.runtime.metrics import Sample
+from kstorm.runtime.orders import Orders
+from kstorm.runtime.resources import Resources
+from kstorm.runtime.settings import Settings
+from kstorm.topology import Topology, TopologyContext
+
+_CALLS_A_TURN = 100  # of next_tuple, per task, before the loop turns and what was emitted is sent
+_CLIENT_TIMEOUT = 20.0
+_POLL_SECONDS = 0.05
+_LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
+
+
+class SpoutExecutor(Executor[SpoutTask]):
+    """The spout tasks of one process."""
+
+    reads = False
+
+    def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
+        super().__init__(settings, topology, component, log)
+        self.topic = topology.completions_topic(component)
+        self.group = f"{topology.name}.{component}"
+        self.outbox = Outbox(topology)
+        self._next_id = random_ids()
+        self._config = topology.component(component).config
+        self._template: Any = topology.component(component).component
+        self._resources = Resources(settings)
+        self._completions: CompletionsReader
+        self._gone = dict.fromkeys(_COUNTERS, 0)
+        self._emitting: asyncio.Future[None]
+        self._leaving = False
+        self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
+
+    async def before_join(self) -> None:
+        """Starts the reader of completions and the loop that emits."""
+        self._resources.start(self.delivery)
+        self._completions = CompletionsReader(self.settings, self.topic, self._loop, self.deliver, self.fatal)
+        self._completions.start()
+        self._emitting = self.background(self._emit())
+
+    async def after_leave(self) -> None:
+        """Stops what `before_join` started."""
+        self._leaving = True
+        await self._emitting
+        await asyncio.to_thread(self._completions.stop)
+
+    async def make_task(self, partition: int) -> SpoutTask:
+        """Opens and activates a spout, once its completions are being read."""
+        await self._completions.add(partition)
+        spout = copy.deepcopy(self._template)
+        task_id = self.topology.task_ids(self.component)[partition]
+        task = SpoutTask(
+            self.topology,
+            self.component,
+            partition,
+            spout,
+            self.outbox,
+            self._next_id,
+            lambda error, doing: self.report(error, doing, task_id),
+            time.monotonic(),
+        )
+        context = TopologyContext(self.topology, self.component, partition, self._resources.lent)
+        await settle(spout.open(self._config, context, task.collector))
+        await settle(spout.activate())
+        return task
+
+    async def revoked(self, partitions: list[int], lost: bool) -> None:
+        """Stops to emit, and lets open trees finish for a bounded time: their completions are still coming in."""
+        going = [self.slots[partition] for partition in partitions if partition in self.slots]
+        for slot in going:
+            slot.active = False
+            await settle(slot.task.spout.deactivate())
+        if not lost:
+            await self._drain(going)
+        await super().revoked(partitions, lost)
+
+    async def _drain(self, going: list[TaskSlot[SpoutTask]]) -> None:
+        deadline = time.monotonic() + self._config.topology_drain_timeout_secs
+        while any(slot.task.in_flight for slot in going) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        left = sum(slot.task.in_flight for slot in going)
+        self.log.info("spout_drained", partitions=[slot.partition for slot in going], trees_left=left)
+
+    async def end_task(self, slot: TaskSlot[SpoutTask], *, lost: bool) -> None:
+        """Closes the spout. Trees that are still open are begun again by the task's next owner."""
+        await settle(slot.task.spout.close())
+        await self._completions.remove(slot.partition)
+        for name, count in _counts(slot.task).items():
+            self._gone[name] += count
+        self.outbox.forget(slot.task.task_id)
+
+    async def work_on(self, active: list[tuple[TaskSlot[SpoutTask], list[Message]]], unit: WorkUnit) -> None:
+        """Hands news of trees to the tasks, also to those that are being drained."""
+        for slot, records in active:
+            await self.work(slot, records, unit)
+
+    async def _handle(self, item: list[tuple[TaskSlot[SpoutTask], list[Message]]]) -> None:
+        """Completions are not committed: a task that moves starts at the end of the topic."""
+        unit = self.unit()
+        for slot, records in item:
+            if self.slots.get(slot.partition) is slot:
+                await self.work(slot, records, unit)
+                self.frames_in += len(records)
+        self.consumer.finished(*size_of(item))
+        self.flush(unit)
+        unit.close()
+
+    async def work(self, slot: TaskSlot[SpoutTask], records: list[Message], unit: WorkUnit) -> None:
+        """Takes news of trees."""
+        task = slot.task
+        for record in records:
+            try:
+                steps = task.completed(decode(CompletionFrame, record.value()), time.monotonic())
+            except FrameError as error:
+                self.dead_letter_record(record, str(error), unit)
+                continue
+            await drive(steps, self.breath)
+        for seconds in task.latencies:
+            self.latency.add(seconds)
+        task.latencies.clear()
+
+    def flush(self, unit: WorkUnit) -> None:
+        """Sends what was emitted, begun and given up."""
+        self.send(unit, self.outbox.drain_tuples())
+        self.report_too_large(self.outbox)
+        self.send(unit, self.outbox.drain_acks())
+        letters, self.outbox.letters = self.outbox.letters, []
+        for letter in letters:
+            self.store_letter(letter, unit)
+
+    async def _emit(self) -> None:
+        """The spout's own loop: rests a little, and longer each time, while there is nothing to emit."""
+        shortest = self._config.topology_sleep_spout_wait_strategy_time_ms / 1000
+        rest = shortest
+        while not self._leaving:
+            async with self._busy:
+                emitted = await self._turn()
+            if emitted:
+                rest = shortest
+                await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(rest)
+                rest = min(2 * rest, _LONGEST_REST * shortest)
+
+    async def _turn(self) -> bool:
+        """Lets each task emit for a while; whether any did."""
+        unit = self.unit()
+        emitted = False
+        for slot in list(self.slots.values()):
+            task = slot.task
+            await drive(task.tick(time.monotonic()), self.breath)
+            for _ in range(_CALLS_A_TURN):
+                before = task.collector.emitted
+                if not slot.active:
+                    break
+                await drive(task.next_tuple(time.monotonic()), self.breath)
+                if task.collector.emitted == before:
+                    break
+                emitted = True
+        self.flush(unit)
+        unit.close()
+        return emitted
+
+    def commit(self) -> None:
+        """The completions topic is never committed; a spout keeps its own offsets."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Storm's spout metrics."""
+        yield from super().samples()
+        totals = self._totals()
+        timed_out = totals["timed_out"]
+        yield "spout_emitted_total", "Tuples emitted", totals["emitted"], {}
+        yield "spout_acked_total", "Trees completed", totals["acked"], {}
+        yield "spout_failed_total", "Trees failed", timed_out, {"reason": "timeout"}
+        yield "spout_failed_total", "Trees failed", totals["failed"] - timed_out, {"reason": "explicit"}
+        yield "spout_unknown_completions_total", "Completions nobody waited for", totals["unknown"], {}
+        yield "spout_pending", "Trees in flight", sum(slot.task.in_flight for slot in self.slots.values()), {}
+        throttled = sum(slot.task.throttled for slot in self.slots.values())
+        yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
+        for slot in self.slots.values():
+            for name, value in _own_metrics(slot.task).items():
+                yield f"spout_source_{name}", "As the spout says", value, {"task": str(slot.task.task_id)}
+
+    def status(self) -> dict[str, Any]:
+        """Adds the counts to what every executor shows."""
+        totals = self._totals()
+        tasks = [slot.task for slot in self.slots.values()]
+        own: dict[str, float] = {}
+        for task in tasks:
+            for name, value in _own_metrics(task).items():
+                own[name] = own.get(name, 0) + value
+        return {
+            **super().status(),
+            "kind": "spout",
+            **totals,
+            "executed": 0,
+            "pending": sum(task.in_flight for task in tasks),
+            "throttled": sum(task.throttled for task in tasks),
+            "source": own,
+        }
+
+    @property
+    def not_ready(self) -> str:
+        """Also not ready while offsets cannot be stored."""
+        for slot in self.slots.values():
+            problem = getattr(slot.task.spout, "problem", lambda: None)()
+            if problem is not None:
+                return str(problem)
+        return super().not_ready
+
+    def _totals(self) -> dict[str, int]:
+        totals = dict(self._gone)
+        for slot in self.slots.values():
+            for name, count in _counts(slot.task).items():
+                totals[name] += count
+        return totals
+
+
+class CompletionsReader(threading.Thread):
+    """Reads the completions of this process's tasks, on a thread of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[Message]], None],
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(name="completions-reader", daemon=True)
+        self._topic, self._loop, self._deliver, self._fatal = topic, loop, deliver, fatal
+        self._stopping = threading.Event()
+        self._orders = Orders()
+        self._consumer = Consumer(
+            {
+                **settings.client_config,
+                "client.id": settings.instance,
+                "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "queued.max.messages.kbytes": 16 * 1024,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+
+    async def add(self, partition: int) -> None:
+        """Reads a partition from its present end, which is known when this returns."""
+        await asyncio.wrap_future(self._orders.give(lambda: self._assign(partition)))
+
+    async def remove(self, partition: int) -> None:
+        """Reads a partition no more."""
+        place = [TopicPartition(self._topic, partition)]
+        await asyncio.wrap_future(self._orders.give(lambda: self._consumer.incremental_unassign(place)))
+
+    def run(self) -> None:
+        """Polls until `stop`."""
+        try:
+            while not self._stopping.is_set():
+                self._orders.serve()
+                first = self._consumer.poll(_POLL_SECONDS)
+                if first is not None:
+                    polled = [first, *self._consumer.consume(100, 0)]
+                    good = [message for message in polled if message.error() is None]
+                    self._loop.call_soon_threadsafe(self._deliver, good)
+        except Exception as error:  # noqa: BLE001 - the thread must not die silently
+            self._fatal(error)
+        finally:
+            self._consumer.close()
+
+    def _assign(self, partition: int) -> None:
+        place = TopicPartition(self._topic, partition)
+        try:
+            _low, high = self._consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
+        except KafkaException as error:
+            raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
+
+    def stop(self) -> None:
+        """Ends the thread and waits for it."""
+        self._stopping.set()
+        self.join()
+
+
+_COUNTERS = ("emitted", "acked", "failed", "timed_out", "unknown")
+
+
+def _counts(task: SpoutTask) -> dict[str, int]:
+    return {
+        "emitted": task.collector.emitted,
+        "acked": task.acked,
+        "failed": task.failed,
+        "timed_out": task.timed_out,
+        "unknown": task.unknown,
+    }
+
+
+def _own_metrics(task: SpoutTask) -> dict[str, float]:
+    """What the spout itself counts, if it does (`KafkaSpout.metrics`)."""
+    metrics: Callable[[], dict[str, float]] = getattr(task.spout, "metrics", dict)
+    return metrics()

@@ -1,0 +1,188 @@
+"""Tables on RocksDB that survive their process: Faust tables whose partitions and changelog we drive.
+
+The rule: RocksDB is a cache of the changelog, and never ahead of it. A change is first produced to the changelog; when
+the broker has it, the same records are written to RocksDB in one batch, with the changelog offset that they reach. So a
+killed process, a lost disk and a disk of an older life all recover alike: open, read the changelog from the offset that
+the local copy has, go on.
+"""
+
+import asyncio
+import gc
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from faust.types import TP
+
+from kstorm.errors import BrokerError
+from kstorm.runtime.app import ChannelApp
+from kstorm.runtime.delivery import Delivery
+from kstorm.runtime.log import Logger
+from kstorm.runtime.settings import Settings
+
+_OPTIONS = {  # of each partition, which is a RocksDB of its own; Faust's defaults would take gigabytes
+    "driver": "rocksdict",
+    "block_cache_size": 4 << 20,
+    "write_buffer_size": 4 << 20,
+    "max_write_buffer_number": 2,
+    "target_file_size_base": 8 << 20,
+    "max_open_files": 64,
+}
+_CLIENT_TIMEOUT = 20.0
+
+
+class _Record(NamedTuple):
+    """What Faust's store reads of a changelog message."""
+
+    tp: TP
+    offset: int
+    key: bytes
+    value: bytes | None
+
+    @property
+    def partition(self) -> int:
+        partition: int = self.tp.partition
+        return partition
+
+
+class _Change(NamedTuple):
+    message: _Record
+
+
+class RecoveringTable:
+    """One table; a partition belongs to the task of the same number. Used on the event loop only."""
+
+    def __init__(
+        self, app: ChannelApp, name: str, changelog: str, partitions: int, settings: Settings, log: Logger
+    ) -> None:
+        self._table = app.Table(name, partitions=partitions, key_type=bytes, value_type=bytes, options=dict(_OPTIONS))
+        self._changelog, self._settings, self._log = changelog, settings, log
+
+    @property
+    def _store(self) -> Any:
+        return self._table.data
+
+    async def open(self, partition: int) -> int:
+        """Opens a partition and brings it up to the end of its changelog; returns how many records that took."""
+        await self._store._try_open_db_for_partition(partition)
+        tp = TP(self._changelog, partition)
+        offset: int | None = self._store.persisted_offset(tp)
+        recovered = await asyncio.to_thread(self._read_changelog, partition, -1 if offset is None else offset)
+        if recovered.rewritten:  # the changelog is another one than the local copy was made from
+            for key, _ in self.items(partition):
+                self._db(partition).delete(key)
+        if recovered.changes:
+            self._apply(partition, recovered.changes, recovered.last_offset)
+        return len(recovered.changes)
+
+    def get(self, partition: int, key: bytes) -> bytes | None:
+        """The stored value of a key."""
+        value: bytes | None = self._db(partition).get(key)
+        return value
+
+    def items(self, partition: int) -> list[tuple[bytes, bytes]]:
+        """Every stored pair. A list: an open iterator would keep the database open."""
+        return list(self._store._visible_items(self._db(partition)))
+
+    async def write(self, delivery: Delivery, partition: int, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Makes changes durable: in the changelog first, then here. None deletes."""
+        pairs = list(changes)
+        if not pairs:
+            return
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        report = _CountDown(len(pairs), done)
+        for key, value in pairs:
+            delivery.produce(self._changelog, value, key=key, partition=partition, on_delivery=report)
+        last_offset = await done
+        if partition in self._store._dbs:
+            self._apply(partition, pairs, last_offset)
+
+    def close(self, partition: int) -> None:
+        """Lets go of a partition, so that another process may open its files."""
+        db = self._store._dbs.pop(partition, None)
+        self._store._key_index.clear()
+        if db is not None:
+            db.close()
+            del db
+            gc.collect()
+
+    def _db(self, partition: int) -> Any:
+        return self._store._db_for_partition(partition)
+
+    def _apply(self, partition: int, changes: Iterable[tuple[bytes, bytes | None]], last_offset: int) -> None:
+        tp = TP(self._changelog, partition)
+        self._table.apply_changelog_batch([_Change(_Record(tp, last_offset, key, value)) for key, value in changes])
+
+    def _read_changelog(self, partition: int, persisted: int) -> "_Recovered":
+        """The changelog behind `persisted`, or all of it if it is shorter than that. Blocks."""
+        consumer = Consumer(
+            {
+                **self._settings.client_config,
+                "group.id": f"{self._changelog}.recovery",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "check.crcs": True,
+                "fetch.message.max.bytes": 16 << 20,
+            }
+        )
+        place = TopicPartition(self._changelog, partition)
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            rewritten = persisted >= high
+            start = low if rewritten else max(low, persisted + 1)
+            consumer.assign([TopicPartition(self._changelog, partition, start)])
+            return _Recovered(rewritten, *_drain(consumer, start, high, self._changelog))
+        except KafkaException as error:
+            raise BrokerError(
+                f"the changelog {self._changelog!r}, partition {partition}, cannot be read: {error.args[0].str()}"
+            ) from None
+        finally:
+            consumer.close()
+
+
+class _Recovered(NamedTuple):
+    """What reading a changelog gave."""
+
+    rewritten: bool
+    changes: list[tuple[bytes, bytes | None]]
+    last_offset: int
+
+
+def _drain(consumer: Consumer, start: int, high: int, topic: str) -> tuple[list[tuple[bytes, bytes | None]], int]:
+    """Everything up to the end offset; the last value per key is what counts."""
+    latest: dict[bytes, bytes | None] = {}
+    at = start - 1
+    while at < high - 1:
+        for message in consumer.consume(1000, 1.0):
+            error = message.error()
+            if error is None:
+                at = message.offset() or 0
+                latest[message.key() or b""] = message.value()
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at = high - 1  # whatever is missing below was compacted away
+            else:
+                raise KafkaException(error)
+    return list(latest.items()), max(at, high - 1)
+
+
+class _CountDown:
+    """Delivery report of many records: resolves a future with the highest offset when the last has arrived."""
+
+    __slots__ = ("_future", "_highest", "_left")
+
+    def __init__(self, records: int, future: "asyncio.Future[int]") -> None:
+        self._left, self._highest, self._future = records, -1, future
+
+    def __call__(self, error: Any, message: Message) -> None:
+        if self._future.done():
+            return
+        if error is not None:
+            self._future.set_exception(
+                BrokerError(f"the changelog {message.topic()!r} did not take a record: {error.str()}")
+            )
+            return
+        self._left -= 1
+        self._highest = max(self._highest, message.offset() or 0)
+        if not self._left:
+            self._future.set_result(self._highest)

@@ -1,0 +1,101 @@
+"""Creates a topology's topics, once and exactly, and refuses to run on others.
+
+The partition count of a topic is the task count of its component: with another count, tuples of one key would go to two
+tasks, or acks to an acker that never saw the init. So a service that finds another count stops, and says both numbers.
+"""
+
+import time
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kstorm.errors import BrokerError, TopicError
+from kstorm.runtime.settings import Settings
+from kstorm.topology import Topology
+
+_TUPLE_TOPIC = {"retention.ms": str(24 * 3600 * 1000)}
+_CHANGELOG = {
+    "cleanup.policy": "compact",
+    "max.message.bytes": str(16 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.2",
+    "segment.ms": str(3600 * 1000),
+}
+_TIMEOUT = 20.0
+
+
+def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
+    """Creates the topics that are missing, then checks all; returns the created ones. Safe to call from many processes.
+
+    Raises `TopicError` on a wrong partition count, `BrokerError` if no broker answers.
+    """
+    admin = AdminClient(dict(settings.client_config))
+    existing = partition_counts(admin, settings)
+    wanted = {**topology.topics(), **topology.changelogs()}
+    missing = [
+        NewTopic(
+            name,
+            num_partitions=count,
+            replication_factor=settings.replication_factor,
+            config=_CHANGELOG if name in topology.changelogs() else _TUPLE_TOPIC,
+        )
+        for name, count in wanted.items()
+        if name not in existing
+    ]
+    created = [
+        name for name, future in (admin.create_topics(missing) if missing else {}).items() if _created(name, future)
+    ]
+    _check(topology, settings, admin, wanted)
+    return created
+
+
+def partition_counts(admin: AdminClient, settings: Settings) -> dict[str, int]:
+    """Every topic of the cluster with its partition count."""
+    try:
+        return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=_TIMEOUT).topics.items()}
+    except KafkaException as error:
+        raise BrokerError(
+            f"no Kafka broker answered at {settings.bootstrap_servers!r} ({error.args[0].str()}): "
+            "is it running, and is KSTORM_BOOTSTRAP_SERVERS right?"
+        ) from None
+
+
+def _created(name: str, future: object) -> bool:
+    try:
+        future.result()  # type: ignore[attr-defined]
+    except KafkaException as error:
+        if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
+            return False
+        raise BrokerError(f"Kafka would not create the topic {name!r}: {error.args[0].str()}") from None
+    return True
+
+
+def _check(topology: Topology, settings: Settings, admin: AdminClient, wanted: dict[str, int]) -> None:
+    """A topic just created may not be in the metadata yet: wait for it, then compare."""
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        found = partition_counts(admin, settings)
+        wrong = {name: count for name, count in wanted.items() if found.get(name) != count}
+        if not wrong:
+            return
+        for name, count in wrong.items():
+            if found.get(name):
+                raise TopicError(
+                    f"topic {name!r} has {found[name]} partitions, but topology {topology.name!r} has {count} tasks there: "
+                    "a task count cannot change while a topology lives; use the old number, or another topology name"
+                )
+        if time.monotonic() > deadline:
+            raise TopicError(f"the topics {', '.join(wrong)} did not appear within {_TIMEOUT:.0f} s of being created")
+        time.sleep(0.05)
+
+
+def topic_id(topic: str, settings: Settings) -> bytes:
+    """The 16 bytes that name this incarnation of a topic: a topic deleted and created again has others."""
+    admin = AdminClient(dict(settings.client_config))
+    try:
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)[topic].result()
+    except KafkaException as error:
+        raise BrokerError(f"Kafka would not describe the topic {topic!r}: {error.args[0].str()}") from None
+    uuid = described.topic_id
+    halves: tuple[int, int] = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
+    return b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)

@@ -1,0 +1,161 @@
+"""One partition's lock and node in ZooKeeper: taking, writing, being fenced, giving up.
+
+Every call here waits for ZooKeeper, and is made on one thread (`kstorm.runtime.zookeeper`). A call whose connection
+broke may have been done or not; so each is made such that doing it again is safe: the lock carries a mark by which it is
+known again, and a write is known by its content.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError
+
+from kstorm.kafka.ports import Ownership, Partition
+
+log = logging.getLogger(__name__)
+
+
+class Lease:
+    """A partition's lock, and the right to write its node. `wake` is called when the lock may be free."""
+
+    def __init__(self, root: str, partition: Partition, owner: dict[str, Any], wake: Callable[..., None]) -> None:
+        self.path = f"{root}/partition_{partition.partition}"
+        self.ownership = Ownership.WAITING
+        """How the lock stands; kept by the session."""
+        self.data: bytes | None = None
+        """What the node holds; None while there is no such node."""
+        self.queued: bytes | None = None
+        """To be written next."""
+        self.leaving = False
+        """Whether the lock is to be given up."""
+        self.gone = False
+        """Whether it was."""
+        self.look = True
+        """Whether to try for the lock now."""
+        self._lock_path = f"{root}/locks/partition_{partition.partition}"
+        # The id tells this lease's lock from one that another lease of the same session holds.
+        self._mark = json.dumps({**owner, "lease": uuid.uuid4().hex}).encode()
+        self._wake = wake
+        self._taken = False  # whether the lock was ever had, so that data, _version and _written mean something
+        self._version = -1
+        self._written = -1  # zxid of the node's last write as we know it; unlike a version it is never used twice
+        self._unsure: set[bytes] = set()  # writes since then whose answers were lost
+        self._announced = False
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether something waits to be stored or released."""
+        return not self.gone and (self.leaving or (self.queued is not None and self.ownership is not Ownership.FENCED))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `advance` would do something."""
+        if self.leaving:
+            return not self.gone
+        if self.ownership is Ownership.WAITING:
+            return self.look
+        return self.ownership is Ownership.HELD and self.queued is not None
+
+    def advance(self, client: KazooClient, data: bytes | None) -> Ownership:
+        """Tries for the lock, writes `data`, gives the lock up: whichever is due. Returns how the lock stands then.
+
+        Raises `KazooException` if it cannot be done now; then it is to be called again.
+        """
+        standing = self.ownership
+        if standing is Ownership.WAITING and (data is not None or not self.leaving):
+            self.look = False
+            standing = self._resume(client) if self._taken else self._take_over(client)
+        if standing is Ownership.HELD and data is not None:
+            standing = self._write(client, data)
+        if self.leaving:
+            self._give_up(client)
+        return standing
+
+    def _take_over(self, client: KazooClient) -> Ownership:
+        """The first time: learns what is stored, and fences whoever wrote it."""
+        if not self._lock(client):
+            return Ownership.WAITING
+        try:
+            data, stat = client.get(self.path)
+            stat = client.set(self.path, data, version=stat.version)
+        except NoNodeError:
+            pass
+        except BadVersionError:
+            self.look = True
+            return Ownership.WAITING
+        else:
+            self._remember(data, stat)
+        self._taken = True
+        return Ownership.HELD
+
+    def _resume(self, client: KazooClient) -> Ownership:
+        """After a lost session: takes the lock again, and looks whether it was someone else's in between."""
+        if not self._lock(client):
+            return Ownership.WAITING
+        try:
+            data, stat = client.get(self.path)
+        except NoNodeError:
+            return Ownership.HELD if self.data is None else self._fence("deleted")
+        if stat.last_modified_transaction_id != self._written and data not in self._unsure:
+            return self._fence("written by another process")
+        self._remember(data, stat)
+        return Ownership.HELD
+
+    def _lock(self, client: KazooClient) -> bool:
+        try:
+            client.create(self._lock_path, self._mark, ephemeral=True, makepath=True)
+        except NodeExistsError:
+            return self._is_mine(client)
+        return True
+
+    def _is_mine(self, client: KazooClient) -> bool:
+        """Whether the lock was made by a call of this lease, in this session."""
+        session = client.client_id
+        if session is None:
+            raise ConnectionLoss
+        try:
+            mark, stat = client.get(self._lock_path, watch=self._wake)
+        except NoNodeError:
+            self.look = True
+            return False
+        if mark == self._mark and stat.owner_session_id == session[0]:
+            return True
+        if not self._announced:
+            self._announced = True
+            log.info("%s waits for its lock, which is held by %s", self.path, mark.decode(errors="replace"))
+        return False
+
+    def _write(self, client: KazooClient, data: bytes) -> Ownership:
+        self._unsure.add(data)
+        try:
+            if self.data is None:
+                _, stat = client.create(self.path, data, makepath=True, include_data=True)
+            else:
+                stat = client.set(self.path, data, version=self._version)
+        except NoNodeError:
+            return self._fence("deleted")
+        except (BadVersionError, NodeExistsError):
+            found, stat = client.get(self.path)
+            if found not in self._unsure:
+                return self._fence("written by another process")
+            self._remember(found, stat)
+            return Ownership.HELD if found == data else self._write(client, data)
+        self._remember(data, stat)
+        return Ownership.HELD
+
+    def _remember(self, data: bytes, stat: Any) -> None:
+        self.data, self._version, self._written = data, stat.version, stat.last_modified_transaction_id
+        self._unsure.clear()
+
+    def _fence(self, how: str) -> Ownership:
+        log.warning("%s was %s: this process lets go of the partition", self.path, how)
+        return Ownership.FENCED
+
+    def _give_up(self, client: KazooClient) -> None:
+        if self._is_mine(client):
+            client.delete(self._lock_path)
+        self.gone = True
