@@ -52,7 +52,7 @@ class BoltExecutor(Executor[BoltTask]):
         self._held: list[WorkUnit] = []
         self._checkpointing = asyncio.Lock()
         self._next_checkpoint = 0.0
-        self._resources = Resources(settings)
+        self._resources: Resources
         self._gone = [0, 0, 0, 0]  # emitted, executed, acked, failed of tasks that left
         self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)
 
@@ -64,7 +64,7 @@ class BoltExecutor(Executor[BoltTask]):
 
     async def before_join(self) -> None:
         """Lends clients to the bolts."""
-        self._resources.start(self.delivery)
+        self._resources = Resources(self.settings, self.delivery.producer)
 
     async def make_task(self, partition: int) -> BoltTask:
         """Recovers the state, copies the template, prepares it."""

@@ -232,7 +232,10 @@ class TaskConsumer(threading.Thread):
     def _commit(self, offsets: dict[int, int], *, asynchronous: bool) -> None:
         positions = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
         try:
-            self._consumer.commit(offsets=positions, asynchronous=asynchronous)
+            if asynchronous:
+                self._consumer.commit(offsets=positions, asynchronous=True)
+            else:
+                self._consumer.commit(offsets=positions, asynchronous=False)
         except KafkaException as error:
             self._log.warning("commit_refused", error=error.args[0].str(), offsets=offsets)
 

@@ -6,52 +6,57 @@ from typing import Any
 
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.ports import KAFKA, Delivery, KafkaPorts, OffsetStore, RecordWriter, SourceReader
-from kstorm.runtime.delivery import Delivery as Producing
 from kstorm.runtime.delivery import WorkUnit
+from kstorm.runtime.kafka_sink import KafkaWriter, OwnKafkaWriter
+from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.settings import Settings
 from kstorm.topology import TopologyContext
 
 
 class Resources:
-    """The clients of one process; opened when a component first asks."""
+    """The clients of one process; those of a spout are opened when one first asks."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, producer: Any) -> None:
         self._settings = settings
-        self.lent: dict[str, Any] = {}
-        """For `TopologyContext.resources`."""
+        self._offset_stores: Any = None
         self.unit: WorkUnit | None = None
         """The work at hand: records written now are part of it, so its input offset waits for them."""
+        self.lent: dict[str, Any] = {
+            KAFKA: KafkaPorts(
+                open_source=self._open_source,
+                open_offsets=self._open_offsets,
+                writer=UnitWriter(self, KafkaWriter(producer)),
+                open_writer=self._open_writer,
+            )
+        }
+        """For `TopologyContext.resources`."""
 
-    def start(self, delivery: Producing) -> None:
-        """Makes the clients available."""
-        self.lent[KAFKA] = KafkaPorts(
-            open_source=self._open_source,
-            open_offsets=self._open_offsets,
-            writer=UnitWriter(self, delivery),
-            open_writer=self._open_writer,
-        )
+    def close(self) -> None:
+        """Ends the ZooKeeper sessions. Waits at most a few seconds."""
+        if self._offset_stores is not None:
+            self._offset_stores.close()
 
     def _open_source(self, config: SpoutConfig) -> SourceReader:
-        from kstorm.runtime.kafka_source import KafkaSource
-
         return KafkaSource(config, self._settings.client_config)
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
-        from kstorm.runtime.zookeeper import ZooKeeperOffsets
+        from kstorm.runtime.zookeeper import ZooKeeperOffsetStores  # bolts run without the kazoo client
 
-        return ZooKeeperOffsets(config, context, self._settings.zookeeper)
+        if self._offset_stores is None:
+            self._offset_stores = ZooKeeperOffsetStores(self._settings.zookeeper)
+        store: OffsetStore = self._offset_stores.open(config, context)
+        return store
 
     def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
-        from kstorm.runtime.kafka_sink import KafkaSink
-
-        return KafkaSink.own({**self._settings.client_config, **properties})
+        return UnitWriter(self, OwnKafkaWriter(properties, self._settings.client_config))
 
 
 class UnitWriter:
-    """The process's producer as a `RecordWriter`: what a bolt writes counts as an effect of the frame it executes."""
+    """A `RecordWriter` whose records count as effects of the frame that the bolt executes."""
 
-    def __init__(self, resources: Resources, delivery: Producing) -> None:
-        self._resources, self._delivery = resources, delivery
+    def __init__(self, resources: Resources, writer: RecordWriter) -> None:
+        self._resources, self._writer = resources, writer
+        self.close = writer.close
 
     def write(
         self,
@@ -59,18 +64,15 @@ class UnitWriter:
         key: bytes | None,
         value: bytes | None,
         on_delivery: Delivery,
-        headers: list[tuple[str, bytes]] | None = None,
+        headers: list[tuple[str, str | bytes | None]] | None = None,
     ) -> None:
         """See `RecordWriter.write`."""
         unit = self._resources.unit
-        if unit is not None:
-            unit.add()
-            on_delivery = partial(_delivered, on_delivery, unit)
-        options = {} if headers is None else {"headers": headers}
-        self._delivery.produce(topic, value, key=key, on_delivery=on_delivery, **options)
-
-    async def close(self) -> None:
-        """The process's producer is shared, and closed with the process."""
+        if unit is None:
+            self._writer.write(topic, key, value, on_delivery, headers)
+            return
+        self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
+        unit.add()
 
 
 def _delivered(on_delivery: Delivery, unit: WorkUnit, error: object | None, record: object) -> None:

@@ -48,7 +48,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._next_id = random_ids()
         self._config = topology.component(component).config
         self._template: Any = topology.component(component).component
-        self._resources = Resources(settings)
+        self._resources: Resources
         self._completions: CompletionsReader
         self._gone = dict.fromkeys(_COUNTERS, 0)
         self._emitting: asyncio.Future[None]
@@ -57,7 +57,7 @@ class SpoutExecutor(Executor[SpoutTask]):
 
     async def before_join(self) -> None:
         """Starts the reader of completions and the loop that emits."""
-        self._resources.start(self.delivery)
+        self._resources = Resources(self.settings, self.delivery.producer)
         self._completions = CompletionsReader(self.settings, self.topic, self._loop, self.deliver, self.fatal)
         self._completions.start()
         self._emitting = self.background(self._emit())
@@ -67,6 +67,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._leaving = True
         await self._emitting
         await asyncio.to_thread(self._completions.stop)
+        await asyncio.to_thread(self._resources.close)
 
     async def make_task(self, partition: int) -> SpoutTask:
         """Opens and activates a spout, once its completions are being read."""

@@ -1,0 +1,168 @@
+"""The settings of a `KafkaSpout`, under Storm's names in Python spelling.
+
+SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=SchemeAsMultiScheme(StringScheme()))
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kstorm.errors import ConfigError
+from kstorm.kafka.scheme import MultiScheme, RawMultiScheme
+from kstorm.topology import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from kstorm.kafka.retry import FailedMessageRetryManager
+
+EARLIEST_TIME: Final = -2
+"""`start_offset_time`: the oldest message that the topic still has."""
+LATEST_TIME: Final = -1
+"""`start_offset_time`: what is written from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaHosts:
+    """Finds partitions and their leaders by asking Kafka itself."""
+
+    bootstrap_servers: str | None = None
+    """`host:port,…` of some brokers. None: the service's own (`KSTORM_BOOTSTRAP_SERVERS`)."""
+
+    refresh_freq_secs: float = 60.0
+    """Seconds between two looks at the topic's partitions; a new partition is found within this."""
+
+
+@dataclass(frozen=True)
+class KafkaConfig:
+    """What to read and how. Raises `ConfigError` on a value out of range."""
+
+    hosts: KafkaHosts
+    """Where the brokers are."""
+
+    topic: str
+    """The topic to read."""
+
+    client_id: str = field(default="", kw_only=True)
+    """Name of the client in the brokers' logs and quotas; "" stands for the spout's `id`."""
+
+    fetch_size_bytes: int = field(default=1024 * 1024, kw_only=True)
+    """Most bytes fetched of one partition at once (librdkafka's `fetch.message.max.bytes`). A larger message is fetched
+    none the less, alone."""
+
+    socket_timeout_ms: int = field(default=10_000, kw_only=True)
+    """Milliseconds after which an unanswered request to a broker has failed (`socket.timeout.ms`)."""
+
+    fetch_max_wait: int = field(default=500, kw_only=True)
+    """Most milliseconds that a broker holds back its answer while it has nothing new (`fetch.wait.max.ms`). Storm's
+    default is 10,000; one connection serves all partitions of a broker here, and one that starts waits for the answer
+    under way, so it is shorter. New messages are answered at once, whatever this is."""
+
+    buffer_size_bytes: int = field(default=1024 * 1024, kw_only=True)
+    """Bytes of the socket's receive buffer (`socket.receive.buffer.bytes`); 0 leaves it to the system."""
+
+    scheme: MultiScheme = field(default_factory=RawMultiScheme, kw_only=True)
+    """Makes tuples of messages; the default gives the value as it is, in the field `bytes`."""
+
+    ignore_zk_offsets: bool = field(default=False, kw_only=True)
+    """Whether a new deployment of the topology starts at `start_offset_time` although an offset is stored. A restarted
+    process of the same deployment resumes in any case."""
+
+    start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
+    """Where to start a partition of which no offset is stored: `EARLIEST_TIME`, `LATEST_TIME`, or a Unix time in ms."""
+
+    max_offset_behind: int | None = field(default=None, kw_only=True)
+    """Most offsets to be behind. A stored offset further than this behind the one of `start_offset_time` is given up
+    for it, and a failed message further than this behind the newest emitted one becomes a dead letter. None: no limit."""
+
+    use_start_offset_time_if_offset_out_of_range: bool = field(default=True, kw_only=True)
+    """What happens when the broker does not have the offset to read from (expired, or the topic was made anew): start
+    again at `start_offset_time`; or, if False, report an error and read nothing of the partition until it has it."""
+
+    kafka_properties: Mapping[str, str | int | float | bool] = field(default_factory=dict, kw_only=True)
+    """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above."""
+
+    def __post_init__(self) -> None:
+        if not self.topic:
+            raise ConfigError("a spout config without a topic: name the topic to read")
+        for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait"):
+            _check_at_least(name, getattr(self, name), 1)
+        _check_at_least("buffer_size_bytes", self.buffer_size_bytes, 0)
+        _check_at_least("start_offset_time", self.start_offset_time, EARLIEST_TIME)
+        _check_at_least("max_offset_behind", self.max_offset_behind, 0)
+
+
+@dataclass(frozen=True)
+class SpoutConfig(KafkaConfig):
+    """A `KafkaConfig`, and what only the spout needs."""
+
+    zk_root: str
+    """The ZooKeeper node under which offsets are kept: `<zk_root>/<id>/partition_<n>`; "" is ZooKeeper's own root."""
+
+    id: str
+    """Name of this reading of the topic: the node under `zk_root`, and the consumer group that shows its lag. Keep it
+    over redeployments, or the spout starts anew; give no two spouts the same."""
+
+    zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
+    """Hosts of the ZooKeeper that keeps the offsets. None: the service's own (`KSTORM_ZOOKEEPER`)."""
+
+    zk_port: int = field(default=2181, kw_only=True)
+    """Port of `zk_servers`, for those that do not name one."""
+
+    state_update_interval_ms: int = field(default=2000, kw_only=True)
+    """Milliseconds between two writes of the offsets, if they changed. What a crash repeats is at least this much."""
+
+    output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
+    """The stream to emit on."""
+
+    failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = field(
+        default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True
+    )
+    """Decides when a failed message is emitted again: a class, or `module:class`; made with this config, once per
+    partition (Storm's `failedMsgRetryManagerClass`)."""
+
+    retry_initial_delay_ms: int = field(default=0, kw_only=True)
+    """Milliseconds from a message's first failure to its second attempt."""
+
+    retry_delay_multiplier: float = field(default=1.0, kw_only=True)
+    """The delay grows by this factor with every further failure."""
+
+    retry_delay_max_ms: int = field(default=60_000, kw_only=True)
+    """The delay grows up to this many milliseconds."""
+
+    retry_limit: int = field(default=-1, kw_only=True)
+    """How often a message is emitted again before it becomes a dead letter; -1, Storm's default, is for ever. A message
+    that can never succeed then holds the stored offset where it is, so give a limit wherever that can happen."""
+
+    max_uncommitted_offsets: int = field(default=200_000, kw_only=True)
+    """Most offsets of a partition from the oldest unfinished message to the newest emitted one: what a crash repeats at
+    most, and what bounds the memory for failed messages. At the limit only retries are emitted. (storm-kafka-client:
+    10,000,000.)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.zk_root and (not self.zk_root.startswith("/") or self.zk_root.endswith("/")):
+            raise ConfigError(f"zk_root is {self.zk_root!r}: it must start with '/' and not end with one")
+        if not self.id or "/" in self.id:
+            raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
+        for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
+            _check_at_least(name, getattr(self, name), 1)
+        for name in ("retry_initial_delay_ms", "retry_delay_max_ms"):
+            _check_at_least(name, getattr(self, name), 0)
+        _check_at_least("retry_delay_multiplier", self.retry_delay_multiplier, 1)
+        _check_at_least("retry_limit", self.retry_limit, -1)
+
+    @property
+    def zk_path(self) -> str:
+        """The node under which this spout's partitions are."""
+        return f"{self.zk_root}/{self.id}"
+
+    @property
+    def zk_connect(self) -> str | None:
+        """The connect string of `zk_servers`; None if there are none."""
+        if not self.zk_servers:
+            return None
+        return ",".join(server if ":" in server else f"{server}:{self.zk_port}" for server in self.zk_servers)
+
+
+def _check_at_least(name: str, value: float | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ConfigError(f"{name} is {value}: it must be at least {least}")

@@ -1,0 +1,98 @@
+"""What a `KafkaBolt` writes of a tuple, and where: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from kstorm.topology import Tuple
+
+
+class TupleToKafkaMapper(Protocol):
+    """Takes a record's key and message out of a tuple."""
+
+    def get_key_from_tuple(self, tuple: Tuple) -> Any:
+        """The record's key; None for none."""
+        ...
+
+    def get_message_from_tuple(self, tuple: Tuple) -> Any:
+        """The record's value; None for a tombstone."""
+        ...
+
+
+class FieldNameBasedTupleToKafkaMapper:
+    """Takes them from two fields. A tuple without the key field gives no key, as in Storm."""
+
+    def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
+        self.key_field = key_field
+        self.message_field = message_field
+
+    def get_key_from_tuple(self, tuple: Tuple) -> Any:
+        """The value of the key field."""
+        if self.key_field not in tuple:
+            return None
+        return tuple[self.key_field]
+
+    def get_message_from_tuple(self, tuple: Tuple) -> Any:
+        """The value of the message field; `KeyError` if the tuple has none, which fails it."""
+        return tuple[self.message_field]
+
+
+class TopicSelector(Protocol):
+    """Chooses the topic for a tuple."""
+
+    def get_topic(self, tuple: Tuple) -> str | None:
+        """The topic; None to write nothing."""
+        ...
+
+
+class DefaultTopicSelector:
+    """One topic for all."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def get_topic(self, tuple: Tuple) -> str:
+        """The topic."""
+        return self.topic
+
+
+class FieldNameTopicSelector:
+    """The topic named by a field; `default` if the tuple has no such field, or no value in it."""
+
+    def __init__(self, field: str, default: str | None = None) -> None:
+        self.field = field
+        self.default = default
+
+    def get_topic(self, tuple: Tuple) -> str | None:
+        """The field's value."""
+        if self.field not in tuple:
+            return self.default
+        return tuple[self.field] or self.default
+
+
+class FieldIndexTopicSelector:
+    """The topic named by the value at an index; `default` if the tuple is too short, or has nothing there."""
+
+    def __init__(self, index: int, default: str | None = None) -> None:
+        self.index = index
+        self.default = default
+
+    def get_topic(self, tuple: Tuple) -> str | None:
+        """The value."""
+        if self.index >= len(tuple):
+            return self.default
+        return tuple[self.index] or self.default
+
+
+def to_bytes(value: Any) -> bytes | None:
+    """How a value is written: bytes as they are, text as UTF-8, None as none, anything else as JSON (so 5 as `5`).
+
+    Raises `TypeError` for what JSON cannot hold.
+    """
+    if type(value) is str:
+        return value.encode()
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    return msgspec.json.encode(value)

@@ -1,0 +1,63 @@
+"""What is stored of a partition: the seed's JSON, field by field.
+
+    {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},"offset":2,"partition":0,
+     "broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
+
+`offset` is the first one that is not done: a spout that resumes reads from it.
+"""
+
+import msgspec
+
+from kstorm.errors import ConfigError
+from kstorm.kafka.ports import Broker, Partition
+
+
+class TopologyRef(msgspec.Struct, frozen=True):
+    """The topology that stored an offset."""
+
+    id: str
+    """Id of the deployment."""
+    name: str
+
+
+class BrokerRef(msgspec.Struct, frozen=True):
+    """The partition's leader when an offset was stored; for people, not for connecting."""
+
+    host: str
+    port: int
+
+
+class StoredOffset(msgspec.Struct, frozen=True):
+    """One partition's progress."""
+
+    topology: TopologyRef
+    offset: int
+    partition: int
+    broker: BrokerRef
+    topic: str
+
+    @classmethod
+    def of(cls, topology: TopologyRef, partition: Partition, offset: int, leader: Broker) -> "StoredOffset":
+        """Progress of `partition`, whose leader is `leader`."""
+        return cls(topology, offset, partition.partition, BrokerRef(*leader), partition.topic)
+
+    def to_json(self) -> bytes:
+        """The JSON, compact, fields in the seed's order."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
+        """Reads what `where` holds for `partition`; raises `ConfigError` if that is no offset of this partition."""
+        try:
+            stored = msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(
+                f"{where} holds {data[:200]!r}, which is no stored offset ({error}): "
+                "delete that node, or give the spout another zk_root or id"
+            ) from None
+        if (stored.topic, stored.partition) != partition:
+            raise ConfigError(
+                f"{where} holds the offset of {stored.topic}[{stored.partition}], not of "
+                f"{partition.topic}[{partition.partition}]: two spouts share one zk_root and id; give each its own id"
+            )
+        return stored

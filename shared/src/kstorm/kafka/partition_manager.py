@@ -1,0 +1,227 @@
+"""One partition of the source topic: what was read, what is in flight, and up to where everything is done.
+
+After the seed's `PartitionManager`. The rule: **the stored offset never passes a message that is not finished.** A
+message is finished when all its tuples' trees are complete, when it turned out to hold nothing to process, or when the
+broker has it among the dead letters.
+
+What is unfinished is kept in emission order, which is offset order, since a retried message keeps its place; so the
+lowest unfinished offset is the first. Offsets that were never emitted (compacted away, or markers of transactions) are
+in nobody's way, as only emitted ones count.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from functools import partial
+
+from msgspec import Struct
+
+from kstorm.errors import EmitError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.ports import Partition, SourceMessage
+from kstorm.kafka.retry import FailedMessageRetryManager, make_retry_manager
+from kstorm.kafka.scheme import Values, deserializer
+from kstorm.topology import SpoutOutputCollector
+
+
+class EmitState(Enum):
+    """What `PartitionManager.next` came to."""
+
+    EMITTED_MORE_LEFT = auto()
+    """A message was emitted, and more may be at hand."""
+    EMITTED_END = auto()
+    """The last message at hand was emitted."""
+    NO_EMITTED = auto()
+    """There was nothing to emit."""
+
+
+_MORE_LEFT, _END, _NONE = EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED
+
+
+class KafkaMessageId(Struct, frozen=True, gc=False):
+    """Says which attempt at which message a tree belongs to."""
+
+    partition: Partition
+    offset: int
+    epoch: int
+    """Counts the task's readings of this partition: what an earlier one emitted must not finish anything in this."""
+    attempt: int
+    """1 for the first emission. A message of several tuples can have trees of two attempts under way."""
+
+
+class _Pending(Struct, gc=False):
+    """An unfinished message."""
+
+    message: SourceMessage
+    since: float
+    """When it was first emitted."""
+    attempt: int
+    """How often it has been emitted."""
+    trees: int
+    """Trees of this attempt that are not complete; 0 while the message waits for its retry or for its dead letter."""
+
+
+class PartitionManager:
+    """Emits the messages of one partition, and answers up to where they are finished.
+
+    `offset` is the first one to emit; `stored` the one that the offset store holds, if any.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        config: SpoutConfig,
+        collector: SpoutOutputCollector,
+        *,
+        offset: int,
+        stored: int | None = None,
+        epoch: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.waiting: deque[SourceMessage] = deque()
+        """Read, but not emitted yet."""
+        self.next_offset = offset
+        """One more than the highest offset emitted, or the offset to begin with."""
+        self.committed_to = stored
+        """The offset that was last given to the store."""
+        self.paused = False
+        """Whether the reader was told to fetch no more of this partition for now; the spout's note."""
+        self.retries = 0
+        """Messages that failed and wait to be emitted again."""
+        self._pending: dict[int, _Pending] = {}
+        self._collector = collector
+        self._stream = config.output_stream_id
+        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(config.scheme)
+        self._retry: FailedMessageRetryManager = make_retry_manager(config)
+        self._max_uncommitted = config.max_uncommitted_offsets
+        self._max_behind = config.max_offset_behind
+        self._floor = offset  # a lower bound of last_completed_offset, so that the limit costs no search per message
+
+    def fill(self, messages: Iterable[SourceMessage]) -> None:
+        """Takes messages of this partition that have been read."""
+        self.waiting.extend(messages)
+
+    def next(self, now: float) -> EmitState:
+        """Emits one message: one whose retry is due, else the next that was read."""
+        if self.retries:
+            offset = self._retry.next_failed_message_to_retry(now)
+            if offset is not None:
+                self._emit_again(offset)
+                return _MORE_LEFT
+        waiting = self.waiting
+        while waiting and not self.at_limit:
+            message = waiting.popleft()
+            offset = message.offset()
+            if offset < self.next_offset:  # the reader was set back: this one has been emitted
+                continue
+            self.next_offset = offset + 1
+            if self._emit(_Pending(message, now, 1, 0), offset):
+                return _MORE_LEFT if waiting else _END
+        return _NONE
+
+    def ack(self, id: KafkaMessageId) -> None:
+        """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
+        pending = self._pending.get(id.offset)
+        if pending is None or pending.attempt != id.attempt or not pending.trees:
+            return
+        pending.trees -= 1
+        if not pending.trees:
+            del self._pending[id.offset]
+            if pending.attempt > 1:
+                self._retry.done(id.offset)
+
+    def fail(self, id: KafkaMessageId, now: float) -> None:
+        """A tree of the message failed: the message is laid by for its retry, or becomes a dead letter."""
+        pending = self._pending.get(id.offset)
+        if pending is None or pending.attempt != id.attempt or not pending.trees:
+            return
+        pending.trees = 0
+        if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
+            self._give_up(pending, id.offset, f"failed, and more than max_offset_behind={self._max_behind} behind")
+        elif self._retry.retry_further(id.offset):
+            self._retry.failed(id.offset, now)
+            self.retries += 1
+        else:
+            self._give_up(pending, id.offset, "failed, and its retries are used up")
+
+    def commit(self) -> int | None:
+        """The offset to store, or None if it is the one that was stored last."""
+        completed = self.last_completed_offset
+        if completed == self.committed_to:
+            return None
+        self.committed_to = completed
+        return completed
+
+    @property
+    def last_completed_offset(self) -> int:
+        """The lowest offset that is not finished; everything below it is."""
+        return next(iter(self._pending), self.next_offset)
+
+    @property
+    def pending(self) -> int:
+        """Messages that were emitted and are not finished."""
+        return len(self._pending)
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether `max_uncommitted_offsets` allows no new message until an old one is finished."""
+        if self.next_offset - self._floor < self._max_uncommitted:
+            return False
+        self._floor = self.last_completed_offset
+        return self.next_offset - self._floor >= self._max_uncommitted
+
+    def oldest_pending_age(self, now: float) -> float:
+        """Seconds since the oldest unfinished message was first emitted; 0 if there is none."""
+        oldest = next(iter(self._pending.values()), None)
+        return 0.0 if oldest is None else now - oldest.since
+
+    def _emit_again(self, offset: int) -> None:
+        self._retry.retry_started(offset)
+        self.retries -= 1
+        pending = self._pending[offset]
+        pending.attempt += 1
+        self._emit(pending, offset)
+
+    def _emit(self, pending: _Pending, offset: int) -> bool:
+        """Emits all tuples of a message; whether there was one."""
+        try:
+            tuples = self._deserialize(pending.message)
+            if tuples is not None and not isinstance(tuples, tuple | list):
+                tuples = list(tuples)
+        except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+            self._pending[offset] = pending
+            self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
+            return False
+        if not tuples:
+            self._finish(offset)
+            return False
+        # Known as pending before it is emitted: with tracking off the collector acks at once.
+        pending.trees = len(tuples)
+        self._pending[offset] = pending
+        id = KafkaMessageId(self.partition, offset, self.epoch, pending.attempt)
+        emit, stream = self._collector.emit, self._stream
+        try:
+            for values in tuples:
+                emit(values, id, stream)
+        except EmitError as error:
+            pending.trees = 0
+            self._give_up(pending, offset, f"cannot be emitted: {error}")
+        return True
+
+    def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:
+        self._retry.done(offset)
+        message = pending.message
+        self._collector.dead_letter(
+            reason,
+            value=message.value(),
+            key=message.key(),
+            topic=self.partition.topic,
+            partition=self.partition.partition,
+            offset=offset,
+            attempts=pending.attempt,
+            on_stored=partial(self._finish, offset),
+        )
+
+    def _finish(self, offset: int) -> None:
+        self._pending.pop(offset, None)

@@ -1,0 +1,157 @@
+"""How messages become tuples: Storm's `Scheme` and `MultiScheme`.
+
+A scheme that raises says that the message cannot be read: it goes to the dead letters with its bytes and coordinates.
+One that returns None, or nothing, says that there is nothing to process: the message is done at once. A message without
+a value (a tombstone) is never shown to a scheme, and is done at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from kstorm.kafka.ports import SourceMessage
+from kstorm.topology import Fields
+
+Values = Sequence[Any]
+"""The values of one tuple."""
+
+
+class Scheme(Protocol):
+    """Makes at most one tuple of a message's value."""
+
+    def deserialize(self, value: bytes) -> Values | None:
+        """The tuple's values; None if there is nothing to process. Raises if the value cannot be read."""
+        ...
+
+    @property
+    def output_fields(self) -> Fields:
+        """Names of the values."""
+        ...
+
+
+class KeyValueScheme(Scheme, Protocol):
+    """A scheme that reads the key as well."""
+
+    def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values | None:
+        """As `deserialize`, for a message that has a key."""
+        ...
+
+
+class MultiScheme(Protocol):
+    """Makes any number of tuples of a message's value."""
+
+    def deserialize(self, value: bytes) -> Iterable[Values] | None:
+        """Each tuple's values; None or empty if there is nothing to process. Raises if the value cannot be read."""
+        ...
+
+    @property
+    def output_fields(self) -> Fields:
+        """Names of the values."""
+        ...
+
+
+class RawMultiScheme:
+    """The value as it is, in the field `bytes`."""
+
+    output_fields = Fields("bytes")
+
+    def deserialize(self, value: bytes) -> Iterable[Values]:
+        """One tuple with the bytes."""
+        return ((value,),)
+
+
+class StringScheme:
+    """The value as text, in the field `str`. A value that is not UTF-8 is a dead letter (Storm would mangle it)."""
+
+    output_fields = Fields("str")
+
+    def deserialize(self, value: bytes) -> Values:
+        """The text."""
+        return (value.decode(),)
+
+
+class StringKeyValueScheme:
+    """Key and value as text, in the fields `key` and `message`, which a `KafkaBolt` reads by default."""
+
+    output_fields = Fields("key", "message")
+
+    def deserialize(self, value: bytes) -> Values:
+        """The text of a message without a key."""
+        return (None, value.decode())
+
+    def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values:
+        """Both texts."""
+        return (key.decode(), value.decode())
+
+
+class SchemeAsMultiScheme:
+    """A scheme, as a multi-scheme."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self.scheme = scheme
+
+    def deserialize(self, value: bytes) -> Iterable[Values] | None:
+        """The scheme's one tuple."""
+        values = self.scheme.deserialize(value)
+        return None if values is None else (values,)
+
+    @property
+    def output_fields(self) -> Fields:
+        """The scheme's."""
+        return self.scheme.output_fields
+
+
+class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
+    """A scheme that reads the key as well, as a multi-scheme."""
+
+    scheme: KeyValueScheme
+
+    def __init__(self, scheme: KeyValueScheme) -> None:
+        super().__init__(scheme)
+
+    def deserialize_key_and_value(self, key: bytes, value: bytes) -> Iterable[Values] | None:
+        """The scheme's one tuple."""
+        values = self.scheme.deserialize_key_and_value(key, value)
+        return None if values is None else (values,)
+
+
+class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
+    """A scheme's values, and after them `partition` and `offset`: enough to find the message again, for audit and replay."""
+
+    def deserialize_message_with_metadata(self, value: bytes, partition: int, offset: int) -> Iterable[Values] | None:
+        """The scheme's one tuple, and where it came from."""
+        values = self.scheme.deserialize(value)
+        return None if values is None else ((*values, partition, offset),)
+
+    @property
+    def output_fields(self) -> Fields:
+        """The scheme's, `partition` and `offset`."""
+        return Fields(self.scheme.output_fields, "partition", "offset")
+
+
+def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Values] | None]:
+    """What makes tuples of a whole message, according to the kind of scheme."""
+    if isinstance(scheme, MessageMetadataSchemeAsMultiScheme):
+
+        def with_metadata(message: SourceMessage) -> Iterable[Values] | None:
+            value = message.value()
+            if value is None:
+                return None
+            return scheme.deserialize_message_with_metadata(value, message.partition(), message.offset())
+
+        return with_metadata
+    if isinstance(scheme, KeyValueSchemeAsMultiScheme):
+
+        def with_key(message: SourceMessage) -> Iterable[Values] | None:
+            value, key = message.value(), message.key()
+            if value is None:
+                return None
+            return scheme.deserialize(value) if key is None else scheme.deserialize_key_and_value(key, value)
+
+        return with_key
+    deserialize = scheme.deserialize
+
+    def of_value(message: SourceMessage) -> Iterable[Values] | None:
+        value = message.value()
+        return None if value is None else deserialize(value)
+
+    return of_value

@@ -1,0 +1,170 @@
+"""`KafkaSpout`: emits the messages of a topic, and remembers in ZooKeeper up to where they are done.
+
+After the seed's `KafkaSpout`: partitions by task index, one `PartitionManager` each, taken in turn; failed messages
+first; offsets stored every `state_update_interval_ms` if they changed. Unlike Storm's it emits several messages per
+`next_tuple`, as many as the collector has room for.
+
+    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")), 2)
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+from kstorm.errors import ConfigError, KstormError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.coordinator import PartitionCoordinator
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.kafka.partition_manager import EmitState, KafkaMessageId
+from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
+from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+
+_BATCH: Final = 500
+"""Most messages read and emitted in one `next_tuple`; some 3 ms of work."""
+_FLUSH_SECS: Final = 5.0
+"""Longest that `close` waits for the last offsets to be stored."""
+
+_MORE_LEFT, _NO_EMITTED = EmitState.EMITTED_MORE_LEFT, EmitState.NO_EMITTED
+
+
+class KafkaSpout(Spout):
+    """A spout on a Kafka topic; each tuple's message id is a `KafkaMessageId`."""
+
+    def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self.spout_config = config
+        self._clock = clock
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declares the scheme's fields."""
+        declarer.declare_stream(self.spout_config.output_stream_id, self.spout_config.scheme.output_fields)
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Opens the reader and the offset store; partitions start as their locks are had, in `next_tuple`.
+
+        Raises `ConfigError` on settings that cannot work, `KstormError` if the runtime lends no Kafka clients.
+        """
+        super().open(config, context, collector)
+        ports = KafkaPorts.of(context)
+        if self.spout_config.ignore_zk_offsets and ports.topology_id is None:
+            raise ConfigError(
+                f"{context.component!r} has ignore_zk_offsets set, but the runtime gives deployments no id, "
+                "so a restart could not be told from a new deployment: leave it unset, and choose a new id instead"
+            )
+        topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
+        self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)
+        self._source: SourceReader = ports.open_source(self.spout_config)
+        self._coordinator = PartitionCoordinator(
+            self.spout_config, context, collector, self._source, self._offsets, topology
+        )
+        self._turn = 0
+        self._update_interval = self.spout_config.state_update_interval_ms / 1000
+        self._next_update = self._clock() + self._update_interval
+        self._problem: str | None = None
+
+    def next_tuple(self) -> None:
+        """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
+        now = self._clock()
+        self._coordinator.tick(now)
+        left = self._emit(now, _BATCH)
+        if left and self.collector.capacity > 0:
+            self._fill()
+            self._emit(now, left)
+        if now >= self._next_update:
+            self._next_update = now + self._update_interval
+            self._coordinator.commit()
+            self._report_problem()
+
+    def ack(self, message_id: KafkaMessageId) -> None:
+        """Counts a tree of the message as complete."""
+        manager = self._coordinator.manager(message_id.partition)
+        if manager is not None and manager.epoch == message_id.epoch:
+            manager.ack(message_id)
+
+    def fail(self, message_id: KafkaMessageId) -> None:
+        """Lays the message by for its retry, or among the dead letters."""
+        manager = self._coordinator.manager(message_id.partition)
+        if manager is not None and manager.epoch == message_id.epoch:
+            manager.fail(message_id, self._clock())
+
+    def deactivate(self) -> None:
+        """Stores the offsets, as no `next_tuple` will."""
+        self._coordinator.commit()
+
+    async def close(self) -> None:
+        """Stores the offsets, waits a few seconds until they are stored, and gives up the partitions' locks."""
+        self._coordinator.commit()
+        self._coordinator.close()
+        await asyncio.to_thread(self._shut)
+
+    def problem(self) -> KstormError | None:
+        """Why offsets cannot be stored at the moment, for a readiness check; None if they can."""
+        return self._offsets.problem()
+
+    def metrics(self) -> dict[str, float]:
+        """Sums over this task's partitions.
+
+        `partitions` being read, `lag` (offsets from the lowest unfinished message to the log's end), `pending` (unfinished
+        messages), `retries` (of those, the ones that wait to be emitted again), `throttled` (partitions that stand at
+        `max_uncommitted_offsets`), `oldest_pending_seconds` (the oldest unfinished message's age, not a sum).
+        """
+        now = self._clock()
+        managers = list(self._coordinator.all_managers())
+        ends = [(manager, self._source.end_offset(manager.partition)) for manager in managers]
+        return {
+            "partitions": len(managers),
+            "lag": sum(max(0, end - m.last_completed_offset) for m, end in ends if end is not None),
+            "pending": sum(m.pending for m in managers),
+            "retries": sum(m.retries for m in managers),
+            "throttled": sum(m.at_limit for m in managers),
+            "oldest_pending_seconds": max((m.oldest_pending_age(now) for m in managers), default=0.0),
+        }
+
+    def _emit(self, now: float, limit: int) -> int:
+        """Emits from one partition after the other; how many of `limit` messages are left."""
+        collector, managers = self.collector, self._coordinator.managers
+        for _ in managers:
+            manager = managers[self._turn % len(managers)]
+            state = _MORE_LEFT
+            while state is _MORE_LEFT:
+                if not limit or collector.capacity <= 0:
+                    return 0  # this partition goes on at the next call
+                state = manager.next(now)
+                if state is not _NO_EMITTED:
+                    limit -= 1
+            self._turn += 1
+        return limit
+
+    def _fill(self) -> None:
+        """Reads more, and gives each partition its own.
+
+        It is called when everything that may be emitted has been: a partition that still has messages must hold them
+        back, and is paused so that it does not gather more.
+        """
+        for manager in self._coordinator.all_managers():
+            if manager.waiting and not manager.paused:
+                self._source.pause(manager.partition)
+            elif manager.paused and not manager.waiting:
+                self._source.resume(manager.partition)
+            manager.paused = bool(manager.waiting)
+        batches: defaultdict[tuple[str, int], list[SourceMessage]] = defaultdict(list)
+        for message in self._source.read(_BATCH):
+            batches[message.topic(), message.partition()].append(message)
+        for (topic, partition), messages in batches.items():
+            reading = self._coordinator.manager(Partition(topic, partition))
+            if reading is not None:
+                reading.fill(messages)
+
+    def _report_problem(self) -> None:
+        """Says once when storing offsets stops to work; processing goes on."""
+        problem = self._offsets.problem()
+        text = None if problem is None else str(problem)
+        if problem is not None and text != self._problem:
+            self.collector.report_error(problem)
+        self._problem = text
+
+    def _shut(self) -> None:
+        self._offsets.flush(_FLUSH_SECS)
+        self._offsets.close()
+        self._source.close()
