@@ -4,7 +4,9 @@ Every word carries the place where it was read, so that whoever reads the counts
 counts are at least once, and `id` says once per what.
 """
 
+import os
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -64,21 +66,35 @@ def build(
     source: str = "sentences",
     sink: str = "word-counts",
     config: Config | None = None,
-    executors: int = 1,
+    executors: Mapping[str, int] | None = None,
 ) -> Topology:
-    """Wires spout → split → count → sink. `executors` is the number of processes of each component."""
+    """Wires spout → split → count → sink. `executors` is the number of processes by component, 1 if not said."""
+    processes = {"sentences": 1, "split": 1, "count": 1, "sink": 1, **(executors or {})}
     builder = TopologyBuilder(name, config)
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme))
-    builder.set_spout("sentences", spout, executors).set_num_tasks(2)
-    builder.set_bolt("split", SplitSentence(), executors).set_num_tasks(4).shuffle_grouping("sentences")
-    builder.set_bolt("count", WordCount(), executors).set_num_tasks(4).fields_grouping("split", Fields("word"))
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), executors).set_num_tasks(2).shuffle_grouping(
-        "count"
-    )
+    builder.set_spout("sentences", spout, processes["sentences"]).set_num_tasks(2)
+    split = builder.set_bolt("split", SplitSentence(), processes["split"]).set_num_tasks(4)
+    split.shuffle_grouping("sentences")
+    count = builder.set_bolt("count", WordCount(), processes["count"]).set_num_tasks(4)
+    count.fields_grouping("split", Fields("word"))
+    bolt = KafkaBolt().with_topic_selector(sink)
+    builder.set_bolt("sink", bolt, processes["sink"]).set_num_tasks(2).shuffle_grouping("count")
     return builder.build()
 
 
 def topology() -> Topology:
     """What a service loads: `KSTORM_TOPOLOGY=examples.wordcount:topology`."""
     return build()
+
+
+def demo() -> Topology:
+    """What `./run demo` runs, under the names of one run: two processes of what it is going to kill, and a short timeout.
+
+    A tuple that a killed process had half done is emitted again once its tree has timed out; with Storm's 30 seconds
+    the demo would mostly wait for that.
+    """
+    name = os.environ.get("WORDCOUNT_NAME", "wordcount")
+    prefix = os.environ.get("WORDCOUNT_TOPIC_PREFIX", "")
+    config = Config(topology_message_timeout_secs=10, topology_acker_executors=2)
+    return build(name, f"{prefix}sentences", f"{prefix}word-counts", config, executors={"count": 2})

@@ -24,7 +24,7 @@ from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import FrameError
 from kstorm.runtime.app import ChannelApp
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.executor import Executor, TaskSlot
+from kstorm.runtime.executor import Executor, TaskSlot, log_emits
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.resources import Resources
@@ -73,6 +73,8 @@ class BoltExecutor(Executor[BoltTask]):
         task = BoltTask(
             self.topology, self.component, partition, bolt, self.outbox, self._next_id, self._on_error(task_id)
         )
+        if task.config.topology_debug:
+            log_emits(task.collector, self.log, task_id)
         context = TopologyContext(self.topology, self.component, partition, self._resources.lent)
         await settle(bolt.prepare(task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ())))
         if self._table is not None:
@@ -88,15 +90,20 @@ class BoltExecutor(Executor[BoltTask]):
         return task
 
     async def end_task(self, slot: TaskSlot[BoltTask], *, lost: bool) -> None:
-        """Lets what was sent arrive, commits, and forgets the task."""
+        """Lets the bolt clean up, what was sent arrive, and commits. What the bolt still holds is replayed elsewhere."""
+        task = slot.task
+        try:
+            await settle(task.bolt.cleanup())
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+            self.report(error, "in cleanup", task.task_id)
         if not lost:
             self._flush_late()
             await self._checkpoint()
             if not await self.settled([slot], _SETTLE_SECONDS):
                 self.log.warning("task_left_unsettled", partition=slot.partition)
+            self._flush_late()  # acks of records that a sink has confirmed meanwhile
+            await self._checkpoint()
             await self.commit_now([slot])
-        task = slot.task
-        await settle(task.bolt.cleanup())
         for index, count in enumerate(_counts(task)):
             self._gone[index] += count
         self.outbox.forget(task.task_id)

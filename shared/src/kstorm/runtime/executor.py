@@ -31,6 +31,7 @@ _BUSY_SECONDS, _IDLE_SECONDS = 0.003, 0.02
 _HOUSEKEEPING_SECONDS = 0.005
 _BREATH_SECONDS = 0.02
 _STOP_SECONDS = 10.0
+_STANDBY_SECONDS = 10.0
 _MAX_LETTER_BYTES = 700_000  # an envelope must itself fit into a record; base64 adds a third
 
 
@@ -63,6 +64,8 @@ class Executor(Generic[T]):
         self.last_error = ""
         self._busy = asyncio.Lock()
         self._stopping = False
+        self._said_idle = False
+        self._idle_since = time.monotonic()
         self._beat = time.monotonic()
         self._last_breath = 0.0
         self._feed: Callable[[Any], None]
@@ -338,10 +341,21 @@ class Executor(Generic[T]):
         while not self._stopping:
             now = time.monotonic()
             await self.periodic(now)
+            self._say_if_idle(now)
             if now >= next_commit:
                 next_commit = now + self.topology.config.topology_commit_interval_ms / 1000
                 self.commit()
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+
+    def _say_if_idle(self, now: float) -> None:
+        """A process beyond the number of tasks has nothing to do; it takes over when another dies."""
+        if self.slots or not self.consumer.joined:
+            self._idle_since = now
+        elif now - self._idle_since > _STANDBY_SECONDS and not self._said_idle:
+            self._said_idle = True
+            self.log.warning(
+                "standing_by", why="the group has more processes than tasks, or they are still being moved"
+            )
 
     def commit(self) -> None:
         """Commits what is finished, without waiting."""
@@ -370,6 +384,18 @@ class Executor(Generic[T]):
         if self.consumer.preparing:
             return f"tasks {sorted(self.consumer.preparing)} are being recovered"
         return ""
+
+
+def log_emits(collector: Any, log: Logger, task: int) -> None:
+    """`topology_debug`: logs every emit of a task with its values and where it went."""
+    emit = collector.emit
+
+    def logged(values: Any, *more: Any, **named: Any) -> Any:
+        targets = emit(values, *more, **named)
+        log.info("emit", task=task, values=list(values), targets=list(targets))
+        return targets
+
+    collector.emit = logged
 
 
 def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:

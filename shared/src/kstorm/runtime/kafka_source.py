@@ -200,7 +200,8 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
         "group.id": config.id,
         "client.id": config.client_id or config.id,
         "fetch.message.max.bytes": config.fetch_size_bytes,
-        "socket.timeout.ms": config.socket_timeout_ms,
+        # A request that the broker may hold back must not be given up before.
+        "socket.timeout.ms": max(config.socket_timeout_ms, config.fetch_max_wait + 1000),
         "fetch.wait.max.ms": config.fetch_max_wait,
         "socket.receive.buffer.bytes": config.buffer_size_bytes,
         # A few batches are enough to have at hand; librdkafka's default is 100,000 messages of each partition.
@@ -208,6 +209,8 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
         "queued.max.messages.kbytes": 16 * 1024,
         # How long it rests once it has them. The default of a second would be the time to use them up ten times.
         "fetch.queue.backoff.ms": 10,
+        # There is no membership to keep; it is how long a last commit waits for a broker that is down.
+        "session.timeout.ms": 3000,
     }
     if config.hosts.bootstrap_servers is not None:
         properties["bootstrap.servers"] = config.hosts.bootstrap_servers

@@ -21,7 +21,7 @@ from kstorm.core.tasks import drive, settle
 from kstorm.core.wire import CompletionFrame, decode
 from kstorm.errors import BrokerError, FrameError
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.executor import Executor, TaskSlot, size_of
+from kstorm.runtime.executor import Executor, TaskSlot, log_emits, size_of
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.orders import Orders
@@ -32,6 +32,7 @@ from kstorm.topology import Topology, TopologyContext
 _CALLS_A_TURN = 100  # of next_tuple, per task, before the loop turns and what was emitted is sent
 _CLIENT_TIMEOUT = 20.0
 _POLL_SECONDS = 0.05
+_STALL_SECONDS = 5.0
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 
 
@@ -53,6 +54,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._gone = dict.fromkeys(_COUNTERS, 0)
         self._emitting: asyncio.Future[None]
         self._leaving = False
+        self._stalled_at: dict[int, tuple[int, float]] = {}
         self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
 
     async def before_join(self) -> None:
@@ -84,6 +86,8 @@ class SpoutExecutor(Executor[SpoutTask]):
             lambda error, doing: self.report(error, doing, task_id),
             time.monotonic(),
         )
+        if self._config.topology_debug:
+            log_emits(task.collector, self.log, task_id)
         context = TopologyContext(self.topology, self.component, partition, self._resources.lent)
         await settle(spout.open(self._config, context, task.collector))
         await settle(spout.activate())
@@ -185,6 +189,21 @@ class SpoutExecutor(Executor[SpoutTask]):
         self.flush(unit)
         unit.close()
         return emitted
+
+    async def periodic(self, now: float) -> None:
+        """Says why when a task has been held back for a while."""
+        for slot in self.slots.values():
+            acked = slot.task.acked
+            if not slot.task.throttled or self._stalled_at.get(slot.partition, (0, now))[0] != acked:
+                self._stalled_at[slot.partition] = (acked, now)
+            elif now - self._stalled_at[slot.partition][1] > _STALL_SECONDS:
+                self._stalled_at[slot.partition] = (acked, now)
+                self.log.warning(
+                    "spout_stalled",
+                    task=slot.task.task_id,
+                    why=f"{slot.task.in_flight} of {slot.task.max_pending} allowed trees are in flight and none completed "
+                    f"for {_STALL_SECONDS:.0f} s: look for a bolt or an acker that is down or slow",
+                )
 
     def commit(self) -> None:
         """The completions topic is never committed; a spout keeps its own offsets."""

@@ -1,5 +1,6 @@
 """What users write against: the builder, fields, groupings, settings and the classes to subclass."""
 
+from kstorm.errors import FailedException, ReportedFailedException
 from kstorm.topology.builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, SpoutOutputCollector
 from kstorm.topology.components import (
@@ -33,11 +34,13 @@ __all__ = [
     "ComponentSpec",
     "Config",
     "CustomStreamGrouping",
+    "FailedException",
     "Fields",
     "Input",
     "KeyValueState",
     "OutputCollector",
     "OutputFieldsDeclarer",
+    "ReportedFailedException",
     "Source",
     "Spout",
     "SpoutDeclarer",

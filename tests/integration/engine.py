@@ -1,0 +1,187 @@
+"""A topology on real servers, one process a service, with its source filled and its sink read by plain clients."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kstorm.local.cluster import LocalProcesses, Worker
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.topology import Topology
+from tests.integration import topologies
+
+SOURCE_PARTITIONS, SINK_PARTITIONS = 6, 4
+_ROOT = Path(__file__).parents[2]
+
+
+class Engine:
+    """What a test does to a running topology, and what it asks of it."""
+
+    def __init__(self, processes: LocalProcesses, bootstrap: str, source: str, sink: str) -> None:
+        self.processes, self.bootstrap, self.source, self.sink = processes, bootstrap, source, sink
+        self.produced = 0
+
+    def produce(self, messages: Iterable[str]) -> None:
+        """Writes messages to the source topic, evenly over its partitions."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0})
+        for message in messages:
+            producer.produce(self.source, message.encode(), partition=self.produced % SOURCE_PARTITIONS)
+            self.produced += 1
+        assert producer.flush(60) == 0
+
+    def worker(self, name: str) -> Worker:
+        """A process by name."""
+        return next(worker for worker in self.processes.workers if worker.name == name)
+
+    def total(self, component: str, key: str) -> int:
+        """A count summed over the processes of a component, as far as they answer."""
+        statuses = (worker.status() for worker in self.processes.of(component))
+        return sum(status[key] for status in statuses if status is not None)
+
+    def total_tasks(self, component: str, number: int) -> int:
+        """How many tasks one process of a component runs."""
+        status = self.processes.of(component)[number].status()
+        return 0 if status is None else len(status["tasks"])
+
+    def await_spread(self, component: str, timeout: float = 90.0) -> None:
+        """Waits until every process of a component has tasks."""
+        numbers = range(len(self.processes.of(component)))
+        self.until(
+            lambda: all(self.total_tasks(component, number) for number in numbers),
+            timeout,
+            f"every process of {component} has tasks",
+        )
+
+    def await_total(self, component: str, key: str, at_least: int, timeout: float = 120.0) -> None:
+        """Waits until a count is reached."""
+        self.until(lambda: self.total(component, key) >= at_least, timeout, f"{component}.{key} ≥ {at_least}")
+
+    def await_done(self, spout: str, timeout: float = 180.0) -> None:
+        """Waits until every message of the source is finished: the stored offsets are at the ends of the partitions."""
+        expected = {p: len(range(p, self.produced, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)}
+        self.until(lambda: self.offsets() == expected, timeout, f"offsets {expected}")
+        self.until(lambda: self.total(spout, "pending") == 0, 30, "nothing pending")
+
+    def offsets(self) -> dict[int, int]:
+        """The offsets in ZooKeeper, read by a plain client."""
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import NoNodeError
+
+        client = KazooClient(self.processes.zookeeper)
+        client.start(30)
+        try:
+            found = {}
+            for partition in range(SOURCE_PARTITIONS):
+                try:
+                    data, _ = client.get(f"/kstorm/{self.processes.topology.name}/partition_{partition}")
+                    found[partition] = json.loads(data)["offset"]
+                except (NoNodeError, ValueError):
+                    continue
+            return found
+        finally:
+            client.stop()
+            client.close()
+
+    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        """Waits for a condition; says where everything stands if it does not come true."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"{w.name}: {w.process.log_tail(6)}" for w in self.processes.workers)
+                pytest.fail(
+                    f"not within {timeout:.0f} s: {what}\n{json.dumps(self.summary())}\n{self.offsets()}\n{logs}"
+                )
+            time.sleep(0.1)
+
+    def summary(self) -> dict[str, Any]:
+        """The counts of every process."""
+        keys = ("emitted", "executed", "acked", "failed", "pending", "tasks", "errors", "last_error")
+        return {
+            name: status and {key: status[key] for key in keys} for name, status in self.processes.statuses().items()
+        }
+
+    def records(self, topic: str | None = None, partitions: int = SINK_PARTITIONS) -> list[Any]:
+        """Every record of a topic, decoded from JSON."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "audit", "log_level": 0})
+        found = []
+        try:
+            for partition in range(partitions):
+                place = TopicPartition(topic or self.sink, partition, 0)
+                _, end = consumer.get_watermark_offsets(place, timeout=30)
+                consumer.assign([place])
+                while end and consumer.position([place])[0].offset < end:
+                    for message in consumer.consume(5000, 0.2):
+                        assert message.error() is None, message.error()
+                        found.append(json.loads(message.value() or b"null"))
+        finally:
+            consumer.close()
+        return found
+
+
+def check_words(engine: Engine, sentences: Iterable[str]) -> Counter[str]:
+    """Asserts that no word's count falls short and no occurrence is missing; returns by how much counts exceed."""
+    truth = Counter(word for sentence in sentences for word in sentence.split())
+    highest: Counter[str] = Counter()
+    ids = set()
+    for record in engine.records():
+        highest[record["word"]] = max(highest[record["word"]], record["count"])
+        ids.add(record["id"])
+    assert set(highest) == set(truth)
+    assert not {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
+    assert len(ids) == sum(truth.values())
+    return highest - truth
+
+
+@contextmanager
+def running(
+    reference: str,
+    prefix: str,
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    workdir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    timeout_secs: float = 30.0,
+) -> Iterator[Engine]:
+    """Runs `topologies:<reference>` until the block ends; its workers are ready when the block begins."""
+    _name, source, sink = topologies.names(prefix)
+    environment = {
+        "KSTORM_TEST_PREFIX": prefix,
+        "KSTORM_TEST_TIMEOUT": str(timeout_secs),
+        "KSTORM_LOG_FORMAT": "console",
+        "PYTHONPATH": str(_ROOT),
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    topology: Topology = getattr(topologies, reference)()
+    make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
+    processes = LocalProcesses(
+        topology,
+        f"tests.integration.topologies:{reference}",
+        kafka.bootstrap,
+        zookeeper.connect,
+        workdir,
+        environment,
+        restart_delay=0.2,
+    )
+    try:
+        processes.start()
+        processes.wait_ready(120)
+        yield Engine(processes, kafka.bootstrap, source, sink)
+    finally:
+        processes.stop()
+
+
+def make_topics(bootstrap: str, topics: dict[str, int]) -> None:
+    """Creates topics."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+        future.result(30)

@@ -1,0 +1,139 @@
+"""The guarantee on real servers: processes are killed, moved and poisoned, and every message is accounted for."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import Engine, check_words, running
+
+Run = Callable[..., Engine]
+
+
+def sentences(count: int) -> list[str]:
+    """Ten words each out of 499, so that every process sees every word again and again."""
+    return [" ".join(f"w{(i * 7 + j * j) % 499}" for j in range(10)) for i in range(count)]
+
+
+@pytest.fixture
+def run(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Run]:
+    """Start a topology for this test."""
+    with ExitStack() as stack:
+
+        def start(reference: str, **options: float) -> Engine:
+            context: AbstractContextManager[Engine] = running(
+                reference, topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, **options
+            )
+            return stack.enter_context(context)
+
+        yield start
+
+
+def test_every_word_is_counted_exactly_once_when_nothing_fails(run: Run) -> None:
+    """Without faults nothing is replayed, so the counts are the truth."""
+    engine, text = run("wordcount"), sentences(4000)
+    engine.produce(text)
+    engine.await_done("sentences")
+    assert check_words(engine, text) == Counter()
+    assert engine.total("sentences", "failed") == 0
+    assert engine.total("sentences", "acked") == 4000
+
+
+def test_a_killed_acker_costs_no_replay(run: Run) -> None:
+    """The ledger outlives its process: its trees complete after the restart."""
+    engine, text = run("wordcount"), sentences(6000)
+    engine.produce(text[:5000])
+    engine.await_total("sentences", "acked", 500)
+    engine.worker("acker-0").process.kill()
+    engine.produce(text[5000:])
+    engine.await_done("sentences")
+    assert engine.worker("acker-0").process.starts == 2
+    assert check_words(engine, text) == Counter()
+    assert engine.total("sentences", "failed") == 0
+
+
+@pytest.mark.parametrize("victim", ["split-0", "count-0", "sink-0", "sentences-0"])
+def test_a_killed_process_loses_nothing(run: Run, victim: str) -> None:
+    """SIGKILL in the middle of the work: every word is counted at least once, and the state of the count is kept."""
+    engine, text = run("wordcount", timeout_secs=8), sentences(6000)
+    engine.produce(text[:5000])
+    engine.await_total("split", "acked", 500)
+    engine.worker(victim).process.kill()
+    engine.produce(text[5000:])
+    engine.await_done("sentences")
+    assert engine.worker(victim).process.starts == 2
+    check_words(engine, text)
+
+
+def test_processes_join_and_leave_under_load(run: Run) -> None:
+    """Scaling while messages flow: tasks move to the new processes and back, and nothing is lost."""
+    engine, text = run("wordcount", timeout_secs=20), sentences(12000)
+    engine.produce(text[:4000])
+    engine.await_total("split", "acked", 500)
+    for component in ("count", "split", "__acker", "sentences"):
+        engine.processes.scale(component, 2)
+    engine.produce(text[4000:8000])
+    for component in ("count", "split", "__acker", "sentences"):
+        engine.await_spread(component)
+    engine.produce(text[8000:])
+    engine.processes.scale("count", 1)
+    engine.processes.scale("sentences", 1)
+    engine.await_done("sentences")
+    check_words(engine, text)
+
+
+def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) -> None:
+    """A process that does not come back is found dead after its session timeout."""
+    engine = run("wordcount")
+    engine.processes.scale("split", 2)
+    engine.await_spread("split")
+    before = engine.total_tasks("split", 0)
+    engine.worker("split-1").process.stop(0)  # SIGKILL at once, and not to be restarted
+    died = time.monotonic()
+    engine.until(lambda: engine.total_tasks("split", 0) == 4, 30, "split-0 has all four tasks")
+    took = time.monotonic() - died
+    assert before < 4
+    assert took < 10 + 5  # five for a busy test machine
+
+
+def test_a_diamond_with_a_join_ends_with_every_message_acked(run: Run) -> None:
+    """Multi-anchored tuples, tuples held and acked later, and a bolt that fails every seventh message once."""
+    engine = run("diamond", timeout_secs=15)
+    orders = [f"order-{number}" for number in range(2100)]
+    engine.produce(orders)
+    engine.await_done("orders")
+    answers = Counter(record["order"] for record in engine.records())
+    assert set(answers) == set(orders)
+    assert engine.total("orders", "failed") == 300
+    assert engine.total("orders", "acked") == 2100
+
+
+def test_garbage_on_an_internal_topic_goes_to_the_dead_letters(run: Run) -> None:
+    """A record that is no frame stops no task and is kept with its coordinates."""
+    engine, text = run("wordcount"), sentences(1000)
+    name = engine.processes.topology.name
+    producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})
+    for topic in (f"{name}.split", f"{name}.__acker", f"{name}.sentences.__completions"):
+        producer.produce(topic, b"\xc1 no frame", partition=0)
+    assert producer.flush(30) == 0
+    engine.produce(text)
+    engine.await_done("sentences")
+    assert check_words(engine, text) == Counter()
+    letters = engine.records(f"{name}.__dead_letters", partitions=1)
+    assert {letter["topic"] for letter in letters} == {
+        f"{name}.split",
+        f"{name}.__acker",
+        f"{name}.sentences.__completions",
+    }
+    assert all(letter["reason"] and letter["partition"] == 0 and "offset" in letter for letter in letters)
