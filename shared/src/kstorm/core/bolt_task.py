@@ -74,12 +74,16 @@ class BoltCollector:
     def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
         """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
         pairs: dict[int, int] = {}
-        for anchor in () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors:
-            if anchor.finished:
+        several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
+        for anchor in several:
+            if (
+                anchor.finished
+            ):  # before any edge is drawn: the other anchors must not wait for a tuple that never leaves
                 raise EmitError(
                     f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that was acked or failed "
                     "already: emit first, then ack"
                 )
+        for anchor in several:
             if anchor.root:
                 edge = self._next_id()
                 anchor.ack_val ^= edge
@@ -192,7 +196,8 @@ class BoltTask:
     def _execute_rows(
         self, source: Source, rows: Any, roots: Any, edges: Any, more: dict[int, dict[int, int]]
     ) -> Steps:
-        execute, acks_itself, ack = self._execute, self._acks_itself, self.collector.ack
+        execute, ack = self._execute, self.collector.ack
+        acks_itself = self._acks_itself or source is _TICK  # nobody need ack a tick: it is in no tree
         next_pause = self.pause_every
         for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=False)):
             tuple = Tuple(values, source, root, edge)

@@ -72,6 +72,8 @@ class Ledger:
         inits = unpack_pairs(frame.init_roots, frame.init_vals)
         acks = unpack_pairs(frame.roots, frame.vals)
         failed, reset = unpack_ids(frame.failed), unpack_ids(frame.reset)
+        if frame.init_roots and frame.task not in self._box.places:
+            raise FrameError(f"inits of task {frame.task}, which is no spout's: nobody could be told of their trees")
         if offset <= self._replay_until:
             inits, acks = self._fresh_pairs(inits, offset), self._fresh_pairs(acks, offset)
             failed, reset = self._fresh(failed, offset), self._fresh(reset, offset)
@@ -162,7 +164,7 @@ class Ledger:
     # What is stored. A tree that began and ended since the last checkpoint leaves no trace.
 
     def checkpoint(self) -> dict[bytes, bytes]:
-        """The buckets whose rows differ from what was last taken, by key; each includes the records up to `applied`.
+        """The buckets whose rows differ from what was last taken, by key; each says up to which record it includes.
 
         Whatever the rows implied by then must have been delivered before these are written, and these must be written
         before the input is committed past `applied`.
@@ -174,7 +176,8 @@ class Ledger:
             packed = _pack_rows(rows)
             if packed != self._written[number]:
                 self._written[number] = packed
-                header = _HEADER.pack(_FORMAT, self._log_id, self.applied, self._generation, len(rows))
+                stamp = max(self.applied, self._stamps[number])  # more than `applied` while the input is replayed
+                header = _HEADER.pack(_FORMAT, self._log_id, stamp, self._generation, len(rows))
                 changed[b"%d" % number] = header + packed
         return changed
 

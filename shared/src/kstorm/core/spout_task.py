@@ -137,6 +137,7 @@ class SpoutTask:
         self.latencies: list[float] = []
         """Seconds from emit to ack of the trees completed since the driver last cleared it."""
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
+        self._overdue: dict[int, Pending] = {}
         self._at_once: deque[Any] = deque()
         self._now = now
         self._rotate_every = self.config.topology_message_timeout_secs / (_BUCKETS - 1)
@@ -144,7 +145,7 @@ class SpoutTask:
 
     def next_tuple(self, now: float) -> Steps:
         """Asks the spout for a tuple, unless as many as allowed are in flight."""
-        self._now = now
+        self._pass_time(now)
         self.throttled = self.in_flight >= self.max_pending
         if self.throttled:
             return
@@ -154,23 +155,30 @@ class SpoutTask:
                 yield pending
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes on
             self.on_error(error, "in next_tuple")
-        while self._at_once:
-            yield from self._tell_acked(self._at_once.popleft())
+        yield from self._tell_at_once()
 
     def completed(self, frame: CompletionFrame, now: float) -> Steps:
         """Takes news of trees from an acker."""
-        self._now = now
+        self._pass_time(now)
         acked, failed, reset = unpack_ids(frame.acked), unpack_ids(frame.failed), unpack_ids(frame.reset)
         return self._told(acked, failed, reset)
 
     def tick(self, now: float) -> Steps:
         """Fails what has been in flight for longer than the message timeout."""
+        self._pass_time(now)
+        overdue, self._overdue = self._overdue, {}
+        for entry in overdue.values():
+            self.timed_out += 1
+            yield from self._tell_failed(entry)
+        yield from self._tell_at_once()
+
+    def _pass_time(self, now: float) -> None:
+        """Rotation comes before anything else: a task that stood still must not fail what it emits on waking, and news
+        that waited for it still finds its tree."""
         self._now = now
         while now >= self._next_rotation:
             self._next_rotation += self._rotate_every
-            for entry in self._pending.rotate().values():
-                self.timed_out += 1
-                yield from self._tell_failed(entry)
+            self._overdue.update(self._pending.rotate())
 
     def track(self, root: int, message_id: Any) -> None:
         """A tree was begun by this task."""
@@ -178,12 +186,15 @@ class SpoutTask:
         self.in_flight += 1
 
     def ack_at_once(self, message_id: Any) -> None:
-        """A tuple that nothing tracks: it is acked as soon as `next_tuple` returns, as in Storm."""
+        """A tuple that nothing tracks: it is acked as soon as `next_tuple` or `tick` returns."""
         self._at_once.append(message_id)
+
+    def _pop(self, root: int) -> Pending | None:
+        return self._pending.pop(root) or self._overdue.pop(root, None)
 
     def _told(self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int]) -> Steps:
         for root in acked:
-            entry = self._pending.pop(root)
+            entry = self._pop(root)
             if entry is None:
                 self.unknown += 1
                 continue
@@ -191,15 +202,19 @@ class SpoutTask:
             self.latencies.append(self._now - entry.emitted_at)
             yield from self._tell_acked(entry.message_id)
         for root in failed:
-            entry = self._pending.pop(root)
+            entry = self._pop(root)
             if entry is None:
                 self.unknown += 1
             else:
                 yield from self._tell_failed(entry)
         for root in reset:
-            entry = self._pending.pop(root)
+            entry = self._pop(root)
             if entry is not None:
                 self._pending.put_new(root, entry)
+
+    def _tell_at_once(self) -> Steps:
+        while self._at_once:
+            yield from self._tell_acked(self._at_once.popleft())
 
     def _tell_acked(self, message_id: Any) -> Steps:
         self.acked += 1

@@ -21,8 +21,7 @@ class TaskState:
     ) -> None:
         self._load, self._load_all = load, load_all
         self._cache: dict[str, Any] = {}
-        self._dirty: set[str] = set()
-        self._writing: set[str] = set()
+        self._dirty: dict[str, None] = {}  # a set that keeps its order, so that a simulation is the same on every run
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or `default`."""
@@ -36,12 +35,12 @@ class TaskState:
     def put(self, key: str, value: Any) -> None:
         """Sets a key. A value that is changed in place must be put again."""
         self._cache[key] = value
-        self._dirty.add(key)
+        self._dirty[key] = None
 
     def delete(self, key: str) -> None:
         """Removes a key."""
         self._cache[key] = _ABSENT
-        self._dirty.add(key)
+        self._dirty[key] = None
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value."""
@@ -55,20 +54,25 @@ class TaskState:
                 yield name, _decode(stored)
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
-        """The changes since the last call, for storing; None deletes. Raises `TypeError` on a value MessagePack cannot hold."""
-        changes = [(key.encode(), self._stored_form(key)) for key in self._dirty]
-        self._writing, self._dirty = self._dirty, set()
+        """The changes since the last call, for storing; None deletes.
+
+        Raises `TypeError`, having forgotten nothing, if MessagePack cannot hold a value.
+        """
+        changes = [self._stored_form(key) for key in self._dirty]
+        self._dirty = {}
         return changes
 
     def stored(self) -> None:
         """The changes last taken can now be read through `load`."""
-        self._writing = set()
         if len(self._cache) > _CACHED_KEYS:
             self._cache = {key: self._cache[key] for key in self._dirty}
 
-    def _stored_form(self, key: str) -> bytes | None:
+    def _stored_form(self, key: str) -> tuple[bytes, bytes | None]:
         value = self._cache[key]
-        return None if value is _ABSENT else _encode(value)
+        try:
+            return key.encode(), None if value is _ABSENT else _encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise TypeError(f"the state of the key {key!r} cannot be stored: {error}") from None
 
 
 _ABSENT: Any = object()

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import Any
 
+from kstorm.errors import KstormError
+
 Steps = Generator[Awaitable[Any] | None, None, None]
 """A piece of work that may have to be waited for. It yields what the driver must await, or None where the driver may
 turn to something else before it goes on."""
@@ -28,7 +30,7 @@ async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lamb
                 pending = next(steps)
                 continue
             try:
-                await pending
+                await awaitable(pending)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
                 pending = steps.throw(error)
             else:
@@ -41,3 +43,11 @@ async def settle(result: Awaitable[Any] | None) -> None:
     """Awaits what a method of the user's returned, if it was async."""
     if isawaitable(result):
         await result
+
+
+def awaitable(result: Any) -> Awaitable[Any]:
+    """What `execute`, `next_tuple`, `ack` or `fail` returned other than None. Raises `KstormError` if it cannot be awaited:
+    something is wrong then; a method with a `yield` in it, say, has done nothing at all."""
+    if isawaitable(result):
+        return result
+    raise KstormError(f"a component's method returned {result!r}: let it return nothing, or make it async")

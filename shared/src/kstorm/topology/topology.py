@@ -95,6 +95,11 @@ class Topology:
         """Tasks of all spouts and bolts."""
         return sum(len(ids) for ids in self._task_ids.values())
 
+    @property
+    def longest_message_timeout_secs(self) -> float:
+        """Of all spouts, which may each have their own: what ackers must outlive."""
+        return max(spout.config.topology_message_timeout_secs for spout in self.spouts)
+
     def consumers(self, component: str, stream: str) -> list[tuple[ComponentSpec, Grouping]]:
         """The bolts that subscribe to a stream, each with its grouping."""
         return [

@@ -5,7 +5,7 @@ that was anchored to several trees carries the others in `more`. The bolt task t
 XOR of the edges emitted with this tuple as anchor, as Storm's `TupleImpl` does, so that an ack is one XOR.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ class Source(Struct, frozen=True):
 class Tuple(Struct, eq=False):
     """A named list of values: `tuple["word"]`, `tuple[0]`, `tuple.values`."""
 
-    values: list[Any]
+    values: Sequence[Any]
     source: Source
     root: int = 0
     """Root id of the spout tuple this one descends from; 0 if it is not tracked."""

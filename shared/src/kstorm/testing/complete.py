@@ -1,0 +1,56 @@
+"""Runs a topology on fixed input to its end (Storm's `Testing.completeTopology`)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kstorm.errors import KstormError, TopologyError
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.spouts import FixedTuple, FixedTupleSpout
+from kstorm.topology import Topology
+
+
+def complete_topology(
+    topology: Topology,
+    tuples: Mapping[str, Iterable[Sequence[Any] | FixedTuple]],
+    seed: int = 0,
+    resources: dict[str, Any] | None = None,
+) -> LocalCluster:
+    """Runs until every tuple given to the spouts is acked or failed, and returns the closed cluster.
+
+        result = complete_topology(topology, {"sentences": [["the cow"], ["the moon"]]})
+        assert sorted(result.emitted("split")) == [["cow"], ["moon"], ["the"], ["the"]]
+        assert result.acked("sentences") == [0, 1]
+
+    `tuples` gives for each spout what it shall emit instead of its own tuples; message ids are positions. Raises
+    `TopologyError` if it names a component that is no spout, or leaves a spout out.
+    """
+    _check_names(topology, set(tuples))
+    components = dict(topology.components)
+    for name, given in tuples.items():
+        spec = components[name]
+        streams = {stream.id: stream.fields for stream in spec.streams.values()}
+        components[name] = replace(spec, component=FixedTupleSpout(given, streams))
+    with LocalCluster(Topology(topology.name, topology.config, components), seed, resources) as cluster:
+        cluster.run_until_idle()
+        for _ in range(_MOST_STRIDES):
+            if not cluster.pending:
+                return cluster
+            cluster.advance_time(topology.config.topology_message_timeout_secs / 2)
+        raise KstormError(
+            f"{cluster.pending} tuples of {topology.name!r} are neither acked nor failed after {cluster.now:g} virtual "
+            "seconds: does a bolt call reset_timeout for ever?"
+        )
+
+
+_MOST_STRIDES = 200
+
+
+def _check_names(topology: Topology, given: set[str]) -> None:
+    spouts = {spout.id for spout in topology.spouts}
+    for name in sorted(given - spouts):
+        raise TopologyError(
+            f"tuples are given for {name!r}, which is no spout of {topology.name!r}: its spouts are {', '.join(sorted(spouts))}"
+        )
+    for name in sorted(spouts - given):
+        raise TopologyError(f"no tuples are given for the spout {name!r}: give it a list, which may be empty")

@@ -1,0 +1,285 @@
+"""A ledger among faults, beside a model of what is really open.
+
+The world holds one acker task: its input log, the processes that write into it, its stored buckets, the boundaries at
+which its input was committed. The model knows every tuple of every tree and every execution of it. A tree is done when
+some execution of each of its first tuples was acked, and of all tuples anchored to that execution, and so on; an ack
+counts from when a ledger applied it. Two things can go wrong, and are raised as they are seen:
+
+* `FalseCompletionError`: the ledger says that a tree is done, and the model knows that it is not. This is data loss.
+* `StuckError`: a tree that no duplicate, re-execution or timeout touched was not completed in the end.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from kstorm.core.ledger import Ledger
+from kstorm.core.outbox import CompletionBox
+from kstorm.core.wire import VERSION, AckFrame, pack_ids
+from kstorm.topology import OutputFieldsDeclarer, Spout, TopologyBuilder
+
+_SPOUT = 1
+_BUCKETS_IN_USE = 3
+_LIFE = 3  # rotations that a row is sure to outlive, plus one
+
+
+class FalseCompletionError(AssertionError):
+    """The ledger completed a tree that is open."""
+
+
+class StuckError(AssertionError):
+    """The ledger did not complete a tree that is done, or did not forget one that is old."""
+
+
+@dataclass(eq=False)
+class Run:
+    """One execution of a tuple that ended with an ack."""
+
+    children: list["Copy"]
+    applied: bool = False
+    """Whether a ledger has seen the ack."""
+
+
+@dataclass(eq=False)
+class Copy:
+    """One tuple of a tree."""
+
+    tree: "Tree"
+    edge: int
+    runs: list[Run] = field(default_factory=list)
+    failed: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether a complete run of it and of all that hangs on it is known to a ledger."""
+        return any(run.applied and all(child.done for child in run.children) for run in self.runs)
+
+
+@dataclass(eq=False)
+class Tree:
+    """One spout tuple with all that hangs on it."""
+
+    root: int
+    born: int
+    """Rotations before it began."""
+    copies: list[Copy] = field(default_factory=list)
+    first: list[Copy] = field(default_factory=list)
+    disturbed: bool = False
+    """Whether something happened to it that may delay it until its timeout."""
+    failed: bool = False
+    told: bool = False
+    """Whether news of its end was delivered to the spout."""
+
+
+@dataclass
+class Batch:
+    """What one process has not sent yet: one record of the ackers' topic."""
+
+    inits: dict[int, int] = field(default_factory=dict)
+    acks: dict[int, int] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    reset: set[int] = field(default_factory=set)
+    runs: list[Run] = field(default_factory=list)
+
+    def frame(self) -> AckFrame:
+        """As it goes onto the topic. Inits name spout task 1."""
+        columns = (self.inits, self.inits.values(), self.acks, self.acks.values(), self.failed, self.reset)
+        return AckFrame(VERSION, _SPOUT, *(pack_ids(list(column)) for column in columns))
+
+
+class LedgerWorld:
+    """Its methods are what can happen; each checks what the ledger says. `make` builds the ledger under test."""
+
+    def __init__(self, make: Callable[[CompletionBox], Ledger] = Ledger, processes: int = 3, seed: int = 0) -> None:
+        builder = TopologyBuilder("world")
+        builder.set_spout("spout", _Source())
+        self._topology = builder.build()
+        self._make = make
+        self._random = Random(seed)
+        self._batches = [Batch() for _ in range(processes)]
+        self.log: list[tuple[AckFrame, list[Run]]] = []
+        self.trees: dict[int, Tree] = {}
+        self.boundaries = [0]
+        """Offsets that were committed, each after a whole checkpoint."""
+        self.rotations = 0
+        self._stored: dict[bytes, bytes] = {}
+        self._start(0)
+
+    @property
+    def open_copies(self) -> list[Copy]:
+        """Tuples that no execution has acked or failed yet."""
+        return [copy for copy in self._copies() if not (copy.runs or copy.failed)]
+
+    @property
+    def executed_copies(self) -> list[Copy]:
+        """Tuples that were executed and acked."""
+        return [copy for copy in self._copies() if copy.runs]
+
+    # What spouts and bolts do.
+
+    def begin(self, process: int, copies: int) -> None:
+        """A spout emits a tuple that goes to some bolt tasks."""
+        root = self._random.getrandbits(59) * 32 + self._random.randrange(_BUCKETS_IN_USE)
+        tree = self.trees[root] = Tree(root, self.rotations)
+        tree.first = [self._new_copy(tree) for _ in range(copies)]
+        self._batches[process].inits[root] = _xor(copy.edge for copy in tree.first)
+
+    def execute(self, process: int, copy: Copy, children: int) -> None:
+        """A bolt executes a tuple and acks it. If it was executed before, this delays its tree."""
+        copy.tree.disturbed |= bool(copy.runs)
+        run = Run([self._new_copy(copy.tree) for _ in range(children)])
+        copy.runs.append(run)
+        self._ack(process, copy, run, _xor(child.edge for child in run.children))
+
+    def join(self, process: int, left: Copy, right: Copy) -> None:
+        """A bolt anchors one tuple to two: an edge for each, folded into one where both are of one tree."""
+        edges = [self._random.getrandbits(64), self._random.getrandbits(64)]
+        folded = Copy(left.tree, edges[0] ^ edges[1]) if left.tree is right.tree else None
+        for copy, edge in zip((left, right), edges, strict=True):
+            copy.tree.disturbed |= bool(copy.runs)
+            run = Run([folded or self._new_copy(copy.tree, edge)])
+            copy.runs.append(run)
+            self._ack(process, copy, run, edge)
+        if folded is not None:
+            left.tree.copies.append(folded)
+
+    def fail(self, process: int, copy: Copy) -> None:
+        """A bolt fails a tuple instead of acking it."""
+        copy.failed = copy.tree.failed = True
+        self._batches[process].failed.add(copy.tree.root)
+
+    def reset(self, process: int, tree: Tree) -> None:
+        """A bolt asks for more time."""
+        self._batches[process].reset.add(tree.root)
+
+    # What the network does.
+
+    def deliver(self, process: int) -> None:
+        """What a process has to send becomes a record. Processes overtake each other; one process keeps its order."""
+        batch, self._batches[process] = self._batches[process], Batch()
+        self.log.append((batch.frame(), batch.runs))
+
+    def duplicate(self, offset: int) -> None:
+        """A record is delivered once more."""
+        if offset >= len(self.log):
+            return
+        frame, runs = self.log[offset]
+        for copy in self.executed_copies:
+            copy.tree.disturbed |= any(run in runs for run in copy.runs)
+        self.log.append((frame, runs))
+
+    # What the acker does.
+
+    def apply(self) -> bool:
+        """Takes the next record; False if there is none."""
+        if self._position == len(self.log):
+            return False
+        frame, runs = self.log[self._position]
+        for run in runs:
+            run.applied = True
+        self._ledger.apply(frame, self._position)
+        self._position += 1
+        for task, root in _all_news(self._box.acked):
+            if task != _SPOUT or not all(copy.done for copy in self.trees[root].first):
+                raise FalseCompletionError(f"tree {root:x} was completed while it is open")
+        for task, root in _all_news(self._box.failed):
+            if task != _SPOUT or not self.trees[root].failed:
+                raise FalseCompletionError(f"tree {root:x} was failed, and nobody failed it")
+        return True
+
+    def tell(self) -> None:
+        """Completions and failures are delivered to the spout."""
+        for _, root in self._take_news():
+            self.trees[root].told = True
+
+    def lose_news(self) -> None:
+        """Completions and failures are lost on their way; the spout will time their trees out."""
+        for _, root in self._take_news():
+            self.trees[root].disturbed = True
+
+    def checkpoint(self, written: int | None = None, commit: bool = True) -> None:
+        """News delivered, buckets written, input committed. With `written` the acker dies after so many buckets."""
+        self.tell()
+        changed = list(self._ledger.checkpoint().items())
+        self._random.shuffle(changed)
+        self._stored.update(changed[:written])
+        if written is not None:
+            self.crash()
+        elif commit and self._position > self.boundaries[-1]:
+            self.boundaries.append(self._position)
+
+    def crash(self, boundary: int = -1) -> None:
+        """The acker dies with what it has not told; it goes on from what is stored and from any committed offset."""
+        self._start(self.boundaries[boundary])
+
+    def rotate(self) -> None:
+        """A message timeout passes."""
+        self.rotations += 1
+        self._ledger.rotate()
+
+    # The end.
+
+    def settle(self) -> None:
+        """Faults stop and all work is done: undisturbed trees must complete, and everything must be forgotten in time."""
+        for copy in self.open_copies:
+            self.execute(0, copy, 0)
+        for process in range(len(self._batches)):
+            self.deliver(process)
+        while self.apply():
+            pass
+        self.tell()
+        for tree in self.trees.values():
+            if not (tree.told or tree.disturbed or self.rotations - tree.born >= _LIFE):
+                raise StuckError(f"tree {tree.root:x} is done or failed, and its spout was not told")
+        for _ in range(_LIFE):
+            self.rotate()
+        self.checkpoint()
+        if len(self._ledger):
+            raise StuckError(f"{len(self._ledger)} rows are left after {_LIFE} timeouts")
+        self.crash()
+        if len(self._ledger):
+            raise StuckError(f"{len(self._ledger)} rows came back from the store after they were forgotten")
+
+    def _start(self, position: int) -> None:
+        self._box = CompletionBox(self._topology)
+        self._ledger = self._make(self._box)
+        self._ledger.restore(self._stored.items())
+        self._position = position
+
+    def _take_news(self) -> list[tuple[int, int]]:
+        news = _all_news(self._box.acked) + _all_news(self._box.failed)
+        for kind in (self._box.acked, self._box.failed, self._box.reset):
+            kind.clear()
+        return news
+
+    def _ack(self, process: int, copy: Copy, run: Run, children: int) -> None:
+        batch, root = self._batches[process], copy.tree.root
+        batch.acks[root] = batch.acks.get(root, 0) ^ copy.edge ^ children
+        batch.runs.append(run)
+
+    def _new_copy(self, tree: Tree, edge: int | None = None) -> Copy:
+        copy = Copy(tree, self._random.getrandbits(64) if edge is None else edge)
+        tree.copies.append(copy)
+        return copy
+
+    def _copies(self) -> Iterator[Copy]:
+        for tree in self.trees.values():
+            yield from tree.copies
+
+
+class _Source(Spout):
+    """Task 1 of the topology, to which completions go."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("x")
+
+
+def _all_news(news: dict[int, list[int]]) -> list[tuple[int, int]]:
+    return [(task, root) for task, roots in news.items() for root in roots]
+
+
+def _xor(edges: Iterator[int]) -> int:
+    val = 0
+    for edge in edges:
+        val ^= edge
+    return val

@@ -1,0 +1,112 @@
+"""Random topologies: chains, fans, diamonds that join, collectors that anchor to many trees."""
+
+from collections.abc import Callable
+from random import Random
+
+from kstorm.testing.simulation.components import NO_FAULTS, SIDE, Collect, Faults, Join, Relay, Source, Tally
+from kstorm.testing.simulation.truth import Truth
+from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
+
+TIMEOUT = 30.0
+
+
+def random_topology(random: Random, truth: Truth) -> Topology:
+    """A topology of two to six components."""
+    config = Config(
+        topology_message_timeout_secs=TIMEOUT,
+        topology_acker_executors=random.choice((1, 1, 2)),
+        topology_acker_tasks=random.choice((1, 2, 4)),
+        topology_max_spout_pending=random.choice((2, 5, 2000)),
+        topology_frame_max_tuples=random.choice((1, 3, 4000)),
+    )
+    wiring = _Wiring(TopologyBuilder("sim", config), random, truth)
+    shape: Callable[[], None] = random.choice((wiring.chain, wiring.fan, wiring.diamond, wiring.collector))
+    shape()
+    return wiring.builder.build()
+
+
+def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> Topology:
+    """One spout, two branches, a join that anchors to both and holds; one branch fails every seventh message once."""
+    builder = TopologyBuilder("diamond", Config(topology_acker_executors=acker_executors))
+    builder.set_spout("source", Source(truth))
+    builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping("source")
+    builder.set_bolt("right", Relay(truth), 2).shuffle_grouping("source")
+    join = builder.set_bolt("join", Join(truth), 2)
+    join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
+    builder.set_bolt("sink", Tally(truth)).fields_grouping("join", "message")
+    return builder.build()
+
+
+class _Wiring:
+    """Shapes, each drawn on one builder."""
+
+    def __init__(self, builder: TopologyBuilder, random: Random, truth: Truth) -> None:
+        self.builder, self.random, self.truth = builder, random, truth
+        self.good = random.random() < 0.3
+        """Whether all bolts behave."""
+        builder.set_spout("source", Source(truth), *self._sizes()[:1])
+
+    def chain(self) -> None:
+        """source → relay → … → tally."""
+        before = "source"
+        for number in range(self.random.randint(1, 3)):
+            before = self._relay(f"relay{number}", before)
+        self._tally("tally", before)
+
+    def fan(self) -> None:
+        """A relay with two streams, each with consumers of its own; one stream with two."""
+        fan = Relay(self.truth, self.random.choice((0, 1, 3)), side=2, loose=True, faults=self._faults())
+        self._any_grouping(self._bolt("fan", fan), "source")
+        self._tally("tally", "fan")
+        self._relay("relay", "fan", self.random.choice(("default", SIDE)))
+        self._any_grouping(self._bolt("end", Relay(self.truth, 0)), "fan", SIDE)
+
+    def diamond(self) -> None:
+        """Two branches that a join anchors to both; each gives it one tuple an attempt."""
+        for branch in ("left", "right"):
+            self._bolt(branch, Relay(self.truth, faults=self._faults())).shuffle_grouping("source")
+        join = self._bolt("join", Join(self.truth, self._faults()))
+        join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
+        self._tally("tally", "join")
+
+    def collector(self) -> None:
+        """A bolt that anchors to several messages at once."""
+        self._relay("relay", "source")
+        collect = self._bolt("collect", Collect(self.truth, self.random.randint(2, 4)))
+        self._any_grouping(collect, "relay").add_configurations(topology_tick_tuple_freq_secs=10)
+        self._relay("end", "collect", children=0)
+
+    def _relay(self, name: str, before: str, stream: str = "default", children: int | None = None) -> str:
+        some = self.random.choice((1, 1, 2)) if children is None else children
+        relay = Relay(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
+        self._any_grouping(self._bolt(name, relay), before, stream)
+        return name
+
+    def _tally(self, name: str, before: str) -> None:
+        self._bolt(name, Tally(self.truth, self._faults())).fields_grouping(before, "message")
+
+    def _bolt(self, name: str, bolt: Relay | Join | Collect | Tally) -> BoltDeclarer:
+        parallelism, tasks = self._sizes()
+        return self.builder.set_bolt(name, bolt, parallelism).set_num_tasks(tasks)
+
+    def _any_grouping(self, bolt: BoltDeclarer, before: str, stream: str = "default") -> BoltDeclarer:
+        match self.random.randrange(6):
+            case 0:
+                return bolt.fields_grouping(before, "message", stream)
+            case 1:
+                return bolt.partial_key_grouping(before, ["message"], stream)
+            case 2:
+                return bolt.global_grouping(before, stream)
+            case 3:
+                return bolt.all_grouping(before, stream)
+            case _:
+                return bolt.shuffle_grouping(before, stream)
+
+    def _sizes(self) -> tuple[int, int]:
+        parallelism = self.random.choice((1, 1, 2))
+        return parallelism, parallelism + self.random.choice((0, 0, 1))
+
+    def _faults(self) -> Faults:
+        if self.good:
+            return NO_FAULTS
+        return Faults(*(self.random.choice((0, 0, 3, 7)) for _ in range(3)))

@@ -1,0 +1,68 @@
+"""What really happened, as spouts and bolts tell it: independent of roots, edges, acks and ledgers.
+
+Every emit has a number of its own, which travels in the tuple's values. A bolt that acks a tuple tells which emits it
+anchored to it. So it can be said of any spout tuple whether it was processed completely: some execution of every copy
+of it was acked, and all that was anchored to that execution was processed completely.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = int
+
+
+@dataclass(eq=False)
+class Truth:
+    """Outlives every crash; copies of a component share it."""
+
+    messages: int
+    finished: set[Message] = field(default_factory=set)
+    """Messages whose ack the spout was told."""
+    attempts: int = 0
+    """Emits by spouts; each is a tree of its own."""
+    executions: int = 0
+    counted: set[tuple[str, Message]] = field(default_factory=set)
+    """Which stateful bolts have counted which messages, whether or not their state survived."""
+    violations: list[str] = field(default_factory=list)
+    _emits: int = 0
+    _targets: dict[int, Sequence[int]] = field(default_factory=dict)
+    _runs: defaultdict[tuple[int, int], list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+    _done: set[int] = field(default_factory=set)
+    _happened: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Truth":
+        return self
+
+    def new_emit(self) -> int:
+        """A number for an emit."""
+        self._emits += 1
+        return self._emits
+
+    def sent(self, emit: int, targets: Sequence[int]) -> None:
+        """An emit went to these tasks."""
+        self._targets[emit] = targets
+
+    def executed(self, emit: int, task: int, anchored: Iterable[int]) -> None:
+        """A task acked a tuple, having anchored these emits to it."""
+        self.executions += 1
+        self._runs[emit, task].append(list(anchored))
+
+    def done(self, emit: int) -> bool:
+        """Whether a complete run of an emit and of all that hangs on it was executed."""
+        if emit not in self._done and all(
+            any(all(map(self.done, run)) for run in self._runs[emit, task]) for task in self._targets[emit]
+        ):
+            self._done.add(emit)
+        return emit in self._done
+
+    def first_time(self, *what: Any) -> bool:
+        """Whether this is asked for the first time: for faults that happen once."""
+        new = what not in self._happened
+        self._happened.add(what)
+        return new
+
+    def unfinished(self, task: int, tasks: int) -> deque[Message]:
+        """The messages that a spout task has yet to get through."""
+        return deque(message for message in range(task, self.messages, tasks) if message not in self.finished)

@@ -1,0 +1,92 @@
+"""What the processes of a simulated cluster share: the wiring, the broker, the clock, chance, and the notes for the test."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from random import Random
+from typing import Any
+
+from kstorm.core.ids import NextId
+from kstorm.core.tasks import OnError, Steps, awaitable
+from kstorm.testing.logs import Logs
+from kstorm.topology import DEFAULT_STREAM, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """An error in a component's code, as the runtime would log it."""
+
+    component: str
+    task: int
+    """Topology-wide task id."""
+    error: BaseException
+    doing: str
+
+
+def _lists() -> "defaultdict[Any, list[Any]]":
+    return defaultdict(list)
+
+
+@dataclass
+class World:
+    """Shared by all processes of one cluster; it outlives them."""
+
+    topology: Topology
+    random: Random
+    next_id: NextId
+    resources: dict[str, Any]
+    logs: Logs = field(default_factory=Logs)
+    now: float = 0.0
+    """Virtual seconds since the cluster began."""
+    errors: list[TaskError] = field(default_factory=list)
+    emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
+    """(component, stream) → values, in the order of the emits."""
+    acked: defaultdict[int, list[Any]] = field(default_factory=_lists)
+    """Spout task → message ids."""
+    failed: defaultdict[int, list[Any]] = field(default_factory=_lists)
+    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+
+    def run(self, steps: Steps) -> None:
+        """Runs a task's piece of work to its end; only `async` methods of a component need the event loop."""
+        try:
+            pending = next(steps)
+            while True:
+                try:
+                    if pending is not None:  # None offers a pause, which simulated processes take between frames only
+                        self._await(awaitable(pending))
+                except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
+                    pending = steps.throw(error)
+                else:
+                    pending = next(steps)
+        except StopIteration:
+            return
+
+    def wait(self, result: Awaitable[Any] | None) -> None:
+        """Waits for what a component's method returned, if that method is `async`."""
+        if isawaitable(result):
+            self._await(result)
+
+    def _await(self, result: Awaitable[Any]) -> None:
+        self.runner.get_loop().run_until_complete(_awaited(result))
+
+    def note_emits(self, collector: Any, component: str) -> None:
+        """From now on every emit through a task's collector is noted."""
+        emit, emitted = collector.emit, self.emitted
+
+        def noting(values: Any, *args: Any, **named: Any) -> Any:
+            tasks = emit(values, *args, **named)
+            stream = args[1] if len(args) > 1 else named.get("stream", DEFAULT_STREAM)
+            emitted[component, stream].append(list(values))
+            return tasks
+
+        collector.emit = noting
+
+    def on_error(self, component: str, task: int) -> OnError:
+        """Where a task reports errors to."""
+        return lambda error, doing: self.errors.append(TaskError(component, task, error, doing))
+
+
+async def _awaited(result: Awaitable[Any]) -> None:
+    await result

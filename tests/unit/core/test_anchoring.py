@@ -1,0 +1,202 @@
+"""What a bolt task says of the trees: acks, fails, and the edges of what was anchored."""
+
+import pytest
+
+from kstorm.errors import EmitError
+from kstorm.topology import Tuple
+from tests.unit.core.bolt_harness import Harness, Plain
+
+
+@pytest.fixture
+def bolt() -> Plain:
+    return Plain()
+
+
+@pytest.fixture
+def harness(bolt: Plain) -> Harness:
+    return Harness(bolt)
+
+
+def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: Harness) -> None:
+    """XOR over the tuple and every copy that was anchored to it, whatever stream or task they went to."""
+
+    def execute(tuple: Tuple) -> None:
+        targets = harness.collector.emit(["x"], tuple)
+        assert targets == (4, 6)
+        harness.collector.emit(["y"], tuple, "errors")
+        harness.collector.ack(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 7, 10))
+    sent = harness.sent()
+    assert [(topic, partition, stream, values, root) for topic, partition, stream, values, root, *_ in sent] == [
+        ("t.next", 0, "default", ["x"], 7),
+        ("t.sink", 0, "default", ["x"], 7),
+        ("t.sink", 0, "errors", ["y"], 7),
+    ]
+    edges = [edge for *_, edge, _ in sent]
+    assert sorted(edges) == harness.drawn
+    assert harness.outbox.acks == {7: 10 ^ sum(edges)}
+    assert harness.collector.emitted == 2
+
+
+def test_acks_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
+    """Two tuples of a tree acked by one process are one value."""
+    bolt.do = harness.collector.ack
+    harness.give(("a", 7, 0b01), ("b", 7, 0b10), ("c", 8, 0b100))
+    assert harness.outbox.acks == {7: 0b11, 8: 0b100}
+
+
+def test_an_unanchored_emit_hangs_on_nothing(bolt: Plain, harness: Harness) -> None:
+    """It has no root, and the ack of the input does not wait for it."""
+
+    def execute(tuple: Tuple) -> None:
+        harness.collector.emit(["x"])
+        harness.collector.emit(["y"], [])
+        harness.collector.ack(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 7, 10))
+    assert {(root, edge) for *_, root, edge, _ in harness.sent()} == {(0, 0)}
+    assert harness.outbox.acks == {7: 10}
+
+
+def test_an_anchor_that_is_not_tracked(bolt: Plain, harness: Harness) -> None:
+    """What hangs on an untracked tuple is untracked."""
+
+    def execute(tuple: Tuple) -> None:
+        harness.collector.emit(["x"], tuple)
+        harness.collector.ack(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 0, 0))
+    assert [(root, edge) for *_, root, edge, _ in harness.sent()] == [(0, 0), (0, 0)]
+    assert harness.outbox.acks == {}
+    assert harness.drawn == []
+
+
+def test_a_second_ack_or_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
+    """A tuple is acked or failed once: XORed twice it would be open again."""
+
+    def execute(tuple: Tuple) -> None:
+        harness.collector.ack(tuple)
+        harness.collector.ack(tuple)
+        harness.collector.fail(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 7, 10))
+    assert harness.outbox.acks == {7: 10}
+    assert harness.outbox.fails == set()
+    assert (harness.collector.acked, harness.collector.failed) == (1, 0)
+
+
+def test_an_ack_after_a_fail_is_ignored(bolt: Plain, harness: Harness) -> None:
+    """The first word counts."""
+
+    def execute(tuple: Tuple) -> None:
+        harness.collector.fail(tuple)
+        harness.collector.ack(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 7, 10))
+    assert harness.outbox.acks == {}
+    assert harness.outbox.fails == {7}
+
+
+@pytest.mark.parametrize("end", ["ack", "fail"])
+def test_emitting_after_the_ack_is_refused(bolt: Plain, harness: Harness, end: str) -> None:
+    """The child would be unknown to the tree: emit first, then ack. Unanchored it may leave."""
+
+    def execute(tuple: Tuple) -> None:
+        getattr(harness.collector, end)(tuple)
+        for anchors in (tuple, [tuple]):
+            with pytest.raises(EmitError, match=r"'bolt' anchors to a tuple of 'words' that was acked.*emit first"):
+                harness.collector.emit(["x"], anchors)
+        harness.collector.emit(["free"])
+
+    bolt.do = execute
+    harness.give(("a", 7, 10))
+    assert {(values[0], root) for _, _, _, values, root, *_ in harness.sent()} == {("free", 0)}
+    assert harness.errors == []
+
+
+def test_a_refused_emit_leaves_no_edge_behind(bolt: Plain, harness: Harness) -> None:
+    """One of several anchors was acked: the others' trees must not wait for a tuple that was never sent."""
+    harness.give(("open", 7, 10), ("done", 8, 20))
+    still_open, done = bolt.got
+    harness.collector.ack(done)
+    with pytest.raises(EmitError, match="acked or failed already"):
+        harness.collector.emit(["x"], [still_open, done])
+    harness.collector.ack(still_open)
+    assert harness.outbox.acks == {7: 10, 8: 20}
+    assert harness.sent() == []
+
+
+def test_hold_now_and_ack_later(bolt: Plain, harness: Harness) -> None:
+    """A join keeps tuples over many frames; their acks carry what was anchored to them meanwhile."""
+    harness.give(("a", 7, 10))
+    harness.give(("b", 8, 20))
+    first, second = bolt.got
+    assert harness.outbox.acks == {}
+    assert harness.task.unfinished == 2
+    harness.collector.emit(["ab"], [first, second], "errors")
+    harness.collector.ack(second)
+    harness.collector.ack(first)
+    (edge_a, edge_b) = harness.drawn
+    ((*_, root, edge, more),) = harness.sent()
+    assert {root: edge, **more} == {7: edge_a, 8: edge_b}
+    assert harness.outbox.acks == {7: 10 ^ edge_a, 8: 20 ^ edge_b}
+    assert harness.task.unfinished == 0
+
+
+def test_a_tuple_of_several_trees(bolt: Plain, harness: Harness) -> None:
+    """Its ack and its fail reach every tree; so do the edges of its children, each tree getting the same ones."""
+
+    def execute(tuple: Tuple) -> None:
+        if tuple[0] == "fail":
+            harness.collector.fail(tuple)
+            return
+        harness.collector.emit(["x"], tuple, "errors")
+        harness.collector.ack(tuple)
+
+    bolt.do = execute
+    harness.give(("a", 7, 10), more={0: {8: 20, 9: 30}})
+    (child,) = harness.drawn
+    ((*_, root, edge, more),) = harness.sent()
+    assert {root: edge, **more} == {7: child, 8: child, 9: child}
+    assert harness.outbox.acks == {7: 10 ^ child, 8: 20 ^ child, 9: 30 ^ child}
+    harness.give(("b", 0, 0), ("fail", 5, 50), more={1: {6: 60}})
+    assert harness.outbox.fails == {5, 6}
+
+
+def test_anchors_of_one_tree_fold(bolt: Plain, harness: Harness) -> None:
+    """A join of two branches of one tree: the child is one edge in it, the XOR of one for each anchor."""
+    harness.give(("left", 7, 10), ("right", 7, 20))
+    left, right = bolt.got
+    harness.collector.emit(["x"], [left, right], "errors")
+    ((*_, root, edge, more),) = harness.sent()
+    first, second = harness.drawn
+    assert (root, edge, more) == (7, first ^ second, {})
+    harness.collector.ack(left)
+    harness.collector.ack(right)
+    assert harness.outbox.acks == {7: 10 ^ 20 ^ first ^ second}
+
+
+def test_the_same_anchor_twice(bolt: Plain, harness: Harness) -> None:
+    """As Storm's DupAnchorBolt: two edges for one tuple, and the sum is right."""
+    harness.give(("a", 7, 10))
+    (anchor,) = bolt.got
+    harness.collector.emit(["x"], [anchor, anchor], "errors")
+    ((*_, root, edge, more),) = harness.sent()
+    harness.collector.ack(anchor)
+    assert (root, more) == (7, {})
+    assert edge != 0
+    assert harness.outbox.acks == {7: 10 ^ edge}
+
+
+def test_reset_timeout_names_every_root(bolt: Plain, harness: Harness) -> None:
+    """All trees of the tuple get more time, and the tuple stays open."""
+    harness.give(("a", 7, 10), more={0: {8: 20}})
+    harness.collector.reset_timeout(bolt.got[0])
+    assert harness.outbox.resets == {7, 8}
+    assert not bolt.got[0].finished

@@ -1,0 +1,288 @@
+"""The outbox folds, splits and packs; nothing that it was given is lost without a fail."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstorm.core import outbox as module
+from kstorm.core.outbox import CompletionBox, Lane, Outbox, Outgoing
+from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
+from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
+
+
+class Source(Spout):
+    """One field."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("x")
+
+
+def topology(**settings: Any) -> Topology:
+    """Spouts a (tasks 1, 2) and b (task 3); a bolt with two tasks (4, 5); four acker tasks."""
+    builder = TopologyBuilder("t", Config(**settings))
+    builder.set_spout("a", Source(), 2)
+    builder.set_spout("b", Source())
+    builder.set_bolt("bolt", Bolt(), 2).shuffle_grouping("a").shuffle_grouping("b")
+    return builder.build()
+
+
+def lane_of(outbox: Outbox, task: int = 1, partition: int = 0) -> Lane:
+    return outbox.lane("a", task, "default", "t.bolt", partition, 4 + partition)
+
+
+def put(lane: Lane, values: Sequence[Any], root: int = 0, edge: int = 0, more: dict[int, int] | None = None) -> None:
+    if more:
+        lane.more[len(lane.rows)] = more
+    lane.rows.append(values)
+    lane.roots.append(root)
+    lane.edges.append(edge)
+
+
+def tuples(sends: list[Outgoing]) -> list[TupleFrame]:
+    return [decode(TupleFrame, send.value) for send in sends]
+
+
+def test_tuples_of_one_lane_make_one_frame() -> None:
+    """Columns of values, roots and edges side by side, in the order of the emits."""
+    outbox = Outbox(topology())
+    lane = lane_of(outbox, partition=1)
+    put(lane, ["apple"], 7, 70)
+    put(lane, ["pear"], 8, 80, {9: 90})
+    put(lane, ["plum"])
+    (send,) = outbox.drain_tuples()
+    assert (send.topic, send.partition) == ("t.bolt", 1)
+    (frame,) = tuples([send])
+    assert (frame.component, frame.task, frame.stream, frame.count) == ("a", 1, "default", 3)
+    assert frame.columns == [["apple", "pear", "plum"]]
+    assert unpack_ids(frame.roots) == (7, 8, 0)
+    assert unpack_ids(frame.edges) == (70, 80, 0)
+    assert frame.more == {1: {9: 90}}
+    assert outbox.drain_tuples() == []
+
+
+def test_untracked_tuples_carry_no_ids() -> None:
+    """A frame without a root in it has empty columns of ids."""
+    outbox = Outbox(topology())
+    put(lane_of(outbox), [1])
+    (frame,) = tuples(outbox.drain_tuples())
+    assert (frame.roots, frame.edges) == (b"", b"")
+
+
+def test_lanes_do_not_mix() -> None:
+    """Each emitting task's stream to each receiving task is a frame of its own."""
+    outbox = Outbox(topology())
+    for partition in (0, 1):
+        put(lane_of(outbox, task=1 + partition, partition=partition), [partition])
+    assert [(send.partition, frame.task) for send in outbox.drain_tuples() for frame in tuples([send])] == [
+        (0, 1),
+        (1, 2),
+    ]
+
+
+def test_a_forgotten_task_sends_nothing() -> None:
+    """A task that left this process leaves nothing behind in its lanes."""
+    outbox = Outbox(topology())
+    kept, gone = lane_of(outbox, task=1), lane_of(outbox, task=2)
+    put(kept, ["kept"])
+    put(gone, ["gone"])
+    outbox.forget(2)
+    assert [frame.columns for frame in tuples(outbox.drain_tuples())] == [[["kept"]]]
+
+
+def test_tuples_without_fields() -> None:
+    """A stream may declare no field; its tuples are counted."""
+    outbox = Outbox(topology())
+    lane = lane_of(outbox)
+    put(lane, [], 1, 2)
+    put(lane, [], 3, 4)
+    (frame,) = tuples(outbox.drain_tuples())
+    assert (frame.count, frame.columns, unpack_ids(frame.roots)) == (2, [], (1, 3))
+
+
+@given(st.integers(1, 7), st.lists(st.tuples(st.text(max_size=30), st.booleans()), max_size=40), st.integers(300, 500))
+def test_frames_are_split_by_tuples_and_bytes(most: int, given_tuples: list[tuple[str, bool]], most_bytes: int) -> None:
+    """However a lane is cut into frames, each fits both caps, and together they hold every tuple with its ids, in order."""
+    outbox = Outbox(topology(topology_frame_max_tuples=most, topology_frame_max_bytes=most_bytes))
+    lane = lane_of(outbox)
+    put_in = []
+    for number, (text, multi) in enumerate(given_tuples):
+        more = {1000 + number: 2000 + number} if multi else None
+        put(lane, [text], number + 1, 100 + number, more)
+        put_in.append((text, number + 1, 100 + number, more))
+    sends = outbox.drain_tuples()
+    came_out = []
+    for send, frame in zip(sends, tuples(sends), strict=True):
+        assert frame.count <= most
+        assert len(send.value) <= most_bytes
+        rows = zip(*frame.columns, unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True)
+        came_out += [(*row, frame.more.get(position)) for position, row in enumerate(rows)]
+    assert came_out == put_in
+    assert outbox.too_large == []
+
+
+def test_one_tuple_that_is_too_large_fails_alone() -> None:
+    """Its roots fail, all of them; the tuples around it are sent; the caller is told what it was."""
+    outbox = Outbox(topology(topology_frame_max_bytes=2000))
+    lane = lane_of(outbox)
+    for number in range(8):
+        big = number == 5
+        put(lane, ["x" * 3000 if big else "x" * 300], number + 1, 50 + number, {77: 78, 79: 80} if big else None)
+    frames = tuples(outbox.drain_tuples())
+    assert [root for frame in frames for root in unpack_ids(frame.roots)] == [1, 2, 3, 4, 5, 7, 8]
+    assert all(frame.more == {} for frame in frames)
+    assert outbox.fails == {6, 77, 79}
+    (what,) = outbox.too_large
+    assert (what.component, what.task, what.stream, what.limit) == ("a", 1, "default", 2000)
+    assert what.size > 3000
+    assert "topology_frame_max_bytes" in what.reason
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("bad", [object(), 2**64, "\ud800", 1j, {object(): 1}, nested(100_000)])
+def test_a_value_that_messagepack_cannot_hold_fails_alone(bad: Any) -> None:
+    """As with one that is too large; and the reason says so."""
+    outbox = Outbox(topology())
+    lane = lane_of(outbox)
+    for number, value in enumerate(["good", bad, "fine"]):
+        put(lane, [value], number + 1, 50 + number)
+    assert [frame.columns for frame in tuples(outbox.drain_tuples())] == [[["good"]], [["fine"]]]
+    assert outbox.fails == {2}
+    assert "cannot be encoded as MessagePack" in outbox.too_large[0].reason
+
+
+def test_an_untracked_tuple_that_is_too_large_fails_nothing() -> None:
+    """There is no tree to fail; it is told all the same."""
+    outbox = Outbox(topology(topology_frame_max_bytes=100))
+    put(lane_of(outbox), ["x" * 200])
+    assert outbox.drain_tuples() == []
+    assert outbox.fails == set()
+    assert len(outbox.too_large) == 1
+
+
+def acks(sends: list[Outgoing]) -> dict[int, list[AckFrame]]:
+    frames: dict[int, list[AckFrame]] = {}
+    for send in sends:
+        assert send.topic == "t.__acker"
+        frames.setdefault(send.partition, []).append(decode(AckFrame, send.value))
+    return frames
+
+
+def test_acks_go_to_the_acker_of_their_root() -> None:
+    """Root modulo acker tasks; one frame an acker, whatever is in it."""
+    outbox = Outbox(topology())
+    outbox.acks = {4: 40, 8: 80, 5: 50}
+    outbox.fails = {6, 9}
+    outbox.resets = {7}
+    frames = acks(outbox.drain_acks())
+    assert {acker: len(all_of_it) for acker, all_of_it in frames.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
+    assert sorted(unpack_pairs(frames[0][0].roots, frames[0][0].vals)) == [(4, 40), (8, 80)]
+    assert (unpack_ids(frames[1][0].roots), unpack_ids(frames[1][0].failed)) == ((5,), (9,))
+    assert unpack_ids(frames[2][0].failed) == (6,)
+    assert unpack_ids(frames[3][0].reset) == (7,)
+    assert outbox.drain_acks() == []
+
+
+def test_an_ack_that_folded_to_nothing_is_not_sent() -> None:
+    """XOR with zero changes no row."""
+    outbox = Outbox(topology())
+    outbox.acks = {4: 0}
+    assert outbox.drain_acks() == []
+    assert outbox.acks == {}
+
+
+def test_inits_name_their_spout_task() -> None:
+    """One frame per spout task and acker; inits leave before acks and fails of the same drain."""
+    outbox = Outbox(topology())
+    outbox.init(1, 4, 40)
+    outbox.init(1, 8, 80)
+    outbox.init(3, 12, 120)
+    outbox.fails = {4}
+    frames = acks(outbox.drain_acks())[0]
+    assert [(frame.task, list(unpack_pairs(frame.init_roots, frame.init_vals))) for frame in frames] == [
+        (1, [(4, 40), (8, 80)]),
+        (3, [(12, 120)]),
+        (0, []),
+    ]
+    assert unpack_ids(frames[2].failed) == (4,)
+    assert outbox.drain_acks() == []
+
+
+def test_without_ackers_nothing_is_sent_to_them() -> None:
+    """Tracking is off: fails have nowhere to go and do not pile up."""
+    outbox = Outbox(topology(topology_acker_executors=0))
+    outbox.fails = {1}
+    assert outbox.drain_acks() == []
+    assert outbox.fails == set()
+
+
+def test_frames_of_news_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million acks in one drain are several records, none larger than the broker takes."""
+    monkeypatch.setattr(module, "_MAX_ROWS", 3)
+    outbox = Outbox(topology(topology_acker_tasks=1))
+    outbox.acks = {root: root + 100 for root in range(1, 9)}
+    outbox.fails = set(range(20, 25))
+    outbox.resets = {30}
+    for root in range(40, 44):
+        outbox.init(1, root, root)
+    frames = acks(outbox.drain_acks())[0]
+    assert all(len(c) <= 24 for f in frames for c in (f.init_roots, f.roots, f.failed, f.reset))
+    assert [root for f in frames for root in unpack_ids(f.init_roots)] == list(range(40, 44))
+    assert [pair for f in frames for pair in unpack_pairs(f.roots, f.vals)] == [(r, r + 100) for r in range(1, 9)]
+    assert sorted(root for f in frames for root in unpack_ids(f.failed)) == list(range(20, 25))
+    assert [root for f in frames for root in unpack_ids(f.reset)] == [30]
+
+
+def completions(sends: list[Outgoing]) -> dict[tuple[str, int], list[CompletionFrame]]:
+    frames: dict[tuple[str, int], list[CompletionFrame]] = {}
+    for send in sends:
+        frames.setdefault((send.topic, send.partition), []).append(decode(CompletionFrame, send.value))
+    return frames
+
+
+def test_completions_go_to_the_task_that_emitted() -> None:
+    """To the partition of that very task in its component's topic of completions, and all news of it in one frame."""
+    box = CompletionBox(topology())
+    box.acked = {2: [5, 6], 3: [7]}
+    box.failed = {2: [8]}
+    box.reset = {1: [9]}
+    frames = completions(box.drain(11))
+    assert {place: len(some) for place, some in frames.items()} == {
+        ("t.a.__completions", 0): 1,
+        ("t.a.__completions", 1): 1,
+        ("t.b.__completions", 0): 1,
+    }
+    (second,) = frames["t.a.__completions", 1]
+    assert (second.acker, unpack_ids(second.acked), unpack_ids(second.failed)) == (11, (5, 6), (8,))
+    assert unpack_ids(frames["t.a.__completions", 0][0].reset) == (9,)
+    assert box.drain(11) == []
+
+
+@pytest.mark.parametrize("task", [0, 4, 6, 65_535])
+def test_completions_for_nobody_are_counted_and_dropped(task: int) -> None:
+    """A ledger restored from before a change of the topology may know tasks that no spout has: the others are told."""
+    box = CompletionBox(topology())
+    box.acked = {task: [5, 6], 1: [7]}
+    box.failed = {task: [8]}
+    assert list(completions(box.drain(0))) == [("t.a.__completions", 0)]
+    assert box.undeliverable == 3
+    assert box.drain(0) == []
+
+
+def test_frames_of_completions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As frames of acks are."""
+    monkeypatch.setattr(module, "_MAX_ROWS", 2)
+    box = CompletionBox(topology())
+    box.acked = {1: [1, 2, 3, 4, 5]}
+    box.failed = {1: [6]}
+    frames = completions(box.drain(0))["t.a.__completions", 0]
+    assert [unpack_ids(frame.acked) for frame in frames] == [(1, 2), (3, 4), (5,)]
+    assert [unpack_ids(frame.failed) for frame in frames] == [(6,), (), ()]

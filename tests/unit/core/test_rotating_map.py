@@ -1,0 +1,45 @@
+"""Entries live for a number of rotations after they were last put."""
+
+import pytest
+
+from kstorm.core.rotating_map import RotatingMap
+
+
+@pytest.mark.parametrize("buckets", [2, 3, 5])
+def test_an_entry_expires_with_the_last_bucket(buckets: int) -> None:
+    """With n buckets the n-th rotation after a put returns the entry, and no earlier one."""
+    entries: RotatingMap[str, int] = RotatingMap(buckets)
+    entries.put("a", 1)
+    for _ in range(buckets - 1):
+        assert entries.rotate() == {}
+        assert "a" in entries
+    assert entries.rotate() == {"a": 1}
+    assert "a" not in entries
+    assert len(entries) == 0
+
+
+def test_a_put_begins_a_new_life() -> None:
+    """An entry that is put again is in the map once, and as young as its last put."""
+    entries: RotatingMap[str, int] = RotatingMap(2)
+    entries.put("a", 1)
+    entries.rotate()
+    entries.put("a", 2)
+    assert len(entries) == 1
+    assert entries.rotate() == {}
+    assert entries.rotate() == {"a": 2}
+
+
+def test_a_popped_entry_does_not_expire() -> None:
+    """Pop finds an entry of any age, once."""
+    entries: RotatingMap[str, int] = RotatingMap(3)
+    entries.put_new("old", 1)
+    entries.rotate()
+    entries.put_new("new", 2)
+    assert (entries.pop("old"), entries.pop("new"), entries.pop("new")) == (1, 2, None)
+    assert [entries.rotate() for _ in range(4)] == [{}, {}, {}, {}]
+
+
+def test_one_bucket_is_none() -> None:
+    """An entry in a map of one bucket could expire the moment it was put."""
+    with pytest.raises(ValueError, match="1 buckets: it needs at least 2"):
+        RotatingMap(1)

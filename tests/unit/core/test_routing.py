@@ -1,0 +1,232 @@
+"""Groupings: which tasks get a tuple, in every process the same."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kstorm.core.outbox import Outbox
+from kstorm.core.routing import StreamRoutes, routes, stable_hash
+from kstorm.errors import EmitError
+from kstorm.topology import (
+    Bolt,
+    BoltDeclarer,
+    CustomStreamGrouping,
+    OutputFieldsDeclarer,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+)
+
+TASKS = 4
+
+
+class Source(Spout):
+    """Two fields on the default stream, one on a direct stream."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("key", "other")
+        declarer.declare_stream("to-one", "key", direct=True)
+
+
+def wired(*group: Callable[[BoltDeclarer], object], tasks: int = TASKS, spouts: int = 2) -> Topology:
+    """A spout and one bolt a grouping: task ids 1 and 2, then `tasks` for each bolt."""
+    builder = TopologyBuilder("t")
+    builder.set_spout("source", Source(), spouts)
+    for number, declare in enumerate(group):
+        declare(builder.set_bolt(f"bolt{number}", Bolt(), tasks))
+    return builder.build()
+
+
+def route_of(topology: Topology, stream: str = "default", task: int = 0) -> StreamRoutes:
+    return routes(topology, "source", task, Outbox(topology))[stream]
+
+
+def chosen(route: StreamRoutes, *values: Any) -> list[int]:
+    """Ids of the tasks that a tuple goes to."""
+    return [target for choose in route.choosers for lane in choose(values) for target in lane.targets]
+
+
+def test_shuffle_gives_equal_shares() -> None:
+    """Every task in turn; none and local-or-shuffle are the same."""
+    for declare in (
+        lambda b: b.shuffle_grouping("source"),
+        lambda b: b.none_grouping("source"),
+        lambda b: b.local_or_shuffle_grouping("source"),
+    ):
+        route = route_of(wired(declare))
+        shares = Counter(task for i in range(400) for task in chosen(route, i, 0))
+        assert shares == {3: 100, 4: 100, 5: 100, 6: 100}
+
+
+def test_shuffling_tasks_begin_at_different_targets() -> None:
+    """Many spout tasks that each emit one tuple do not all emit it to the same bolt task."""
+    topology = wired(lambda b: b.shuffle_grouping("source"))
+    assert [chosen(route_of(topology, task=task), 1, 2) for task in (0, 1)] == [[3], [4]]
+
+
+def test_all_and_global() -> None:
+    """To everyone; to the lowest task id."""
+    assert chosen(route_of(wired(lambda b: b.all_grouping("source"))), 1, 2) == [3, 4, 5, 6]
+    route = route_of(wired(lambda b: b.global_grouping("source")))
+    assert {task for i in range(20) for task in chosen(route, i, i)} == {3}
+
+
+def test_each_consumer_gets_its_share() -> None:
+    """A stream with two consumers goes to both, each by its own grouping, in the order of their declaration."""
+    route = route_of(wired(lambda b: b.global_grouping("source"), lambda b: b.all_grouping("source")))
+    assert chosen(route, 1, 2) == [3, 7, 8, 9, 10]
+
+
+def test_a_stream_without_consumers_goes_nowhere() -> None:
+    """It has routes, with nobody in them."""
+    topology = wired(lambda b: b.direct_grouping("source", "to-one"))
+    assert chosen(route_of(topology), 1, 2) == []
+
+
+def test_fields_grouping_looks_at_its_fields_only() -> None:
+    """Equal values of the fields, equal task, whatever the other values; and all tasks are used."""
+    for fields, other in ((["key"], 1), (["key", "other"], 0)):
+        route = route_of(wired(lambda b, fields=fields: b.fields_grouping("source", fields)))  # type: ignore[misc]
+        by_key = {f"k{i}": chosen(route, f"k{i}", 0) for i in range(200)}
+        assert all(chosen(route, key, other) == tasks for key, tasks in by_key.items())
+        shares = Counter(task for tasks in by_key.values() for task in tasks)
+        assert set(shares) == {3, 4, 5, 6}
+        assert max(shares.values()) < 100
+
+
+def test_fields_grouping_is_the_same_for_every_emitter() -> None:
+    """Two tasks of the emitting component send a key to one task."""
+    topology = wired(lambda b: b.fields_grouping("source", "key"))
+    first, second = route_of(topology, task=0), route_of(topology, task=1)
+    assert all(chosen(first, key, 0) == chosen(second, key, 0) for key in map(str, range(100)))
+
+
+@pytest.mark.parametrize(
+    "equal",
+    [(1, 1.0, True), (0, 0.0, -0.0, False), (2**53, float(2**53)), (10**20 * 1.0, 10.0**20)],
+)
+def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
+    """What is equal in Python is one key, whether it is an int, a float or a bool."""
+    route = route_of(wired(lambda b: b.fields_grouping("source", "key"), tasks=97))
+    assert len({tuple(chosen(route, value, 0)) for value in equal}) == 1
+
+
+@pytest.mark.parametrize(
+    "key", [None, 1e300, -1e300, float("inf"), float("nan"), 2**64 - 1, -(2**63), b"x", ["a", 1], {"b": 1}]
+)
+def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
+    """Large floats, lists and dicts too; equal dicts of another order are one key."""
+    route = route_of(
+        wired(lambda b: b.fields_grouping("source", "key"), lambda b: b.partial_key_grouping("source", "key"))
+    )
+    assert chosen(route, key, 0)[:1] == chosen(route, key, 1)[:1]
+    assert stable_hash([{"a": 1, "b": 2}]) == stable_hash([{"b": 2, "a": 1}])
+
+
+def test_what_the_wire_cannot_carry_is_no_key() -> None:
+    """The emit is refused, with the value."""
+    route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
+    with pytest.raises(EmitError, match=r"cannot group by \[<object object"):
+        chosen(route, object(), 0)
+    with pytest.raises(EmitError, match="cannot group by"):
+        chosen(route, 2**64, 0)
+
+
+def test_a_key_that_was_seen_before_goes_where_it_went() -> None:
+    """The cache of keys changes nothing, also when it has overflowed."""
+    route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
+    before = {key: chosen(route, key, 0) for key in ("a", "b", "c")}
+    for i in range(70_000):
+        chosen(route, str(i), 0)
+    assert {key: chosen(route, key, 0) for key in before} == before
+
+
+def test_fields_grouping_is_the_same_in_every_process() -> None:
+    """Python salts `hash` per process; the hash of keys is not salted."""
+    script = (
+        "from kstorm.core.routing import stable_hash\n"
+        "print([stable_hash([k]) for k in ('apple', b'apple', 7, 7.5, None, ['x', 1])], len({hash('apple'), hash('b')}))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {f"{[stable_hash([k]) for k in ('apple', b'apple', 7, 7.5, None, ['x', 1])]} 2\n"}
+
+
+def test_the_hash_of_keys_never_changes() -> None:
+    """A later version that hashed otherwise would split the state of every stateful bolt."""
+    assert stable_hash(["apple"]) == 4_061_005_286
+    assert stable_hash([1, "a", None]) == 3_607_126_713
+
+
+def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:
+    """One hot key is shared by two tasks, half each; a key never sees a third task."""
+    route = route_of(wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8))
+    hot = Counter(task for _ in range(1000) for task in chosen(route, "hot", 0))
+    assert len(hot) == 2
+    assert set(hot.values()) == {500}
+    route = route_of(wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8))
+    seen: dict[str, set[int]] = {}
+    load: Counter[int] = Counter()
+    for i in range(8000):
+        key = f"k{i % 40}"
+        tasks = chosen(route, key, 0)
+        seen.setdefault(key, set()).update(tasks)
+        load.update(tasks)
+    assert all(len(tasks) <= 2 for tasks in seen.values())
+    assert max(load.values()) <= 1.2 * 8000 / 8
+
+
+def test_a_direct_stream_has_a_lane_for_each_task() -> None:
+    """Nothing is chosen on a direct stream: the emitter names the task."""
+    route = route_of(wired(lambda b: b.direct_grouping("source", "to-one")), "to-one")
+    assert route.is_direct
+    assert route.choosers == []
+    assert sorted(route.direct) == [3, 4, 5, 6]
+    assert [lane.partition for lane in route.direct[5]] == [2]
+
+
+class Chosen(CustomStreamGrouping):
+    """Chooses what it is told to, and notes how it was prepared."""
+
+    def __init__(self, choice: Any) -> None:
+        self.choice = choice
+        self.prepared: list[tuple[int, str, str, list[int]]] = []
+
+    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+        self.prepared.append((context.task_id, component, stream, list(target_tasks)))
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        assert self.prepared == [(task, "source", "default", [3, 4, 5, 6])]
+        return self.choice(values) if callable(self.choice) else self.choice  # type: ignore[no-any-return]
+
+
+def test_custom_grouping_chooses_by_task_id() -> None:
+    """One, several or none; every emitting task prepares a copy of its own."""
+    template = Chosen(lambda values: values[0])
+    topology = wired(lambda b: b.custom_grouping("source", template))
+    for task in (0, 1):
+        route = route_of(topology, task=task)
+        assert [chosen(route, choice, 0) for choice in ([4], [6, 3], [])] == [[4], [6, 3], []]
+    assert template.prepared == []
+
+
+@pytest.mark.parametrize("choice", [[1], [3, 7], None, 3, [[3]], ["3"]])
+def test_custom_grouping_that_chooses_wrongly(choice: Any) -> None:
+    """Ids that are no tasks of the consumer, or no list of ids, are refused with what was returned."""
+    route = route_of(wired(lambda b: b.custom_grouping("source", Chosen(choice))))
+    with pytest.raises(EmitError, match=r"Chosen.choose_tasks returned .*: return a list of ids out of \[3, 4, 5, 6\]"):
+        chosen(route, 1, 2)

@@ -1,0 +1,323 @@
+"""`LocalCluster`: whole topologies in memory, with crashes and time at the test's command."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.core.wire import TupleFrame, encode
+from kstorm.errors import KstormError, TopologyError, TupleTooLargeError
+from kstorm.testing import FeederSpout, LocalCluster
+from kstorm.topology import Config, OutputFieldsDeclarer, Spout, TopologyBuilder
+from tests.unit.testing.wordcount import Hold, Split, one_bolt, wordcount
+
+
+@pytest.fixture
+def feeder() -> FeederSpout:
+    return FeederSpout("sentence")
+
+
+def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout) -> None:
+    """Through a shuffle and a fields grouping, async and stateful bolts, two processes each."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["a b a"], message_id="m1")
+        feeder.feed(["c a"], message_id="m2")
+        feeder.feed(["untracked"])
+        cluster.run_until_idle()
+        assert sorted(cluster.acked("sentences")) == ["m1", "m2"]
+        assert sorted(cluster.emitted("split")) == [["a"], ["a"], ["a"], ["b"], ["c"], ["untracked"]]
+        assert sorted(cluster.emitted("count")) == [["a", 1], ["a", 2], ["a", 3], ["b", 1], ["c", 1], ["untracked", 1]]
+        assert (cluster.pending, cluster.open_trees, cluster.failed("sentences")) == (0, 0, [])
+        assert cluster.now == 0
+
+
+def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
+    """Each spout task hears of its own messages, and of no other's."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        for number in range(20):
+            feeder.feed(["a"], number)
+        cluster.run_until_idle()
+        first, second = cluster.acked("sentences", 0), cluster.acked("sentences", 1)
+        assert first
+        assert second
+        assert sorted(first + second) == list(range(20))
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    """Byte for byte, whatever salt Python's hash has; another seed gives another order of things."""
+    script = """
+import hashlib
+from kstorm.testing import FeederSpout, LocalCluster
+from tests.unit.testing.wordcount import wordcount
+for seed in (1, 1, 2):
+    feeder = FeederSpout("sentence", replay=True)
+    with LocalCluster(wordcount(feeder), seed) as cluster:
+        for number in range(10):
+            feeder.feed(["a b c d"], number)
+        for _ in range(150):
+            cluster.step()
+        cluster.begin_checkpoint()
+        for _ in range(20):
+            cluster.step()
+        for name in ("count", "acker", "sentences"):
+            cluster.crash(name)
+        cluster.advance_time(100)
+        told = [cluster.acked("sentences"), cluster.failed("sentences"), cluster.emitted("count"), cluster.sent("wc.__acker")]
+        print(hashlib.sha256(repr(told).encode()).hexdigest())
+"""
+    root = Path(__file__).parents[3]
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": salt, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for salt in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    first, again, other = outputs[0]
+    assert first == again
+    assert first != other
+
+
+# Failing and time.
+
+
+def test_a_bolt_that_raises_fails_its_message_at_once(feeder: FeederSpout) -> None:
+    """Without any time passing; the error is kept with its component and task."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["raise a"], "bad")
+        feeder.feed(["good"], "good")
+        cluster.run_until_idle()
+        assert (cluster.failed("sentences"), cluster.acked("sentences")) == (["bad"], ["good"])
+        (error,) = cluster.errors
+        assert (error.component, str(error.error), error.doing) == (
+            "split",
+            "cannot",
+            "executing a tuple of 'sentences'",
+        )
+        assert error.task in cluster.topology.task_ids("split")
+
+
+def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(feeder: FeederSpout) -> None:
+    """The clock moves only by `advance_time`."""
+    with LocalCluster(one_bolt(feeder, Hold())) as cluster:
+        feeder.feed(["x"], 1)
+        cluster.run_until_idle()
+        assert (cluster.pending, cluster.open_trees) == (1, 1)
+        cluster.advance_time(29)
+        assert cluster.failed("feeder") == []
+        cluster.advance_time(16)
+        assert cluster.failed("feeder") == [1]
+        assert cluster.pending == 0
+        cluster.advance_time(90)
+        assert cluster.open_trees == 0
+
+
+def test_a_patient_spout(feeder: FeederSpout) -> None:
+    """The ackers outlive the longest timeout of all spouts, not only the topology's own."""
+    builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
+    builder.set_spout("feeder", feeder).add_configurations(topology_message_timeout_secs=60)
+    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(topology_tick_tuple_freq_secs=40)
+    with LocalCluster(builder.build()) as cluster:
+        feeder.feed(["x"], 1)
+        cluster.advance_time(39)
+        assert (cluster.acked("feeder"), cluster.failed("feeder")) == ([], [])
+        cluster.advance_time(1)
+        assert (cluster.acked("feeder"), cluster.failed("feeder")) == ([1], [])
+
+
+def test_ticks_arrive_as_time_passes(feeder: FeederSpout) -> None:
+    """A bolt that acks on ticks has its messages acked by them."""
+    with LocalCluster(one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=5)) as cluster:
+        for number in range(3):
+            feeder.feed(["x"], number)
+        cluster.advance_time(4)
+        assert cluster.acked("feeder") == []
+        cluster.advance_time(1)
+        assert sorted(cluster.acked("feeder")) == [0, 1, 2]
+
+
+def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
+    """With run=False timeouts fire though the work could have been done: the machine was too busy."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["a"], 1)
+        for _ in range(3):
+            cluster.step()
+        while not cluster.pending:
+            assert cluster.step()
+        cluster.advance_time(46, run=False)
+        assert cluster.failed("sentences") == [1]
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == []
+
+
+# What cannot be processed.
+
+
+def test_a_frame_that_is_none_becomes_a_dead_letter(feeder: FeederSpout) -> None:
+    """On any topic: with its coordinates and bytes; the task goes on."""
+    topology = wordcount(feeder)
+    with LocalCluster(topology) as cluster:
+        logs = cluster._world.logs
+        bad = encode(TupleFrame(1, "sentences", 1, "default", 1, b"", b"", {}, [[1], [2]]))
+        logs.append((topology.bolt_topic("split"), 1), bad)
+        logs.append((topology.acker_topic, 0), b"junk")
+        logs.append((topology.completions_topic("sentences"), 1), b"junk")
+        feeder.feed(["a"], 1)
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == [1]
+        letters = sorted(cluster.dead_letters, key=lambda letter: letter.topic)
+        assert [(letter.topic, letter.partition, letter.offset, letter.value) for letter in letters] == [
+            ("wc.__acker", 0, 0, b"junk"),
+            ("wc.sentences.__completions", 1, 0, b"junk"),
+            ("wc.split", 1, 0, bad),
+        ]
+        assert "has 1 fields: was the topology changed" in letters[2].reason
+
+
+def test_dead_letters_of_a_spout_are_confirmed(feeder: FeederSpout) -> None:
+    """The callback comes once the letter is stored."""
+    stored: list[int] = []
+
+    class Picky(FeederSpout):
+        def next_tuple(self) -> None:
+            if not stored:
+                stored.append(0)
+                self.collector.dead_letter("no text", value=b"\xff", on_stored=lambda: stored.append(1))
+
+    with LocalCluster(one_bolt(Picky("sentence"), Hold())) as cluster:
+        cluster.run_until_idle()
+        (letter,) = cluster.dead_letters
+        assert (letter.component, letter.reason, letter.value) == ("feeder", "no text", b"\xff")
+        assert stored == [0, 1]
+
+
+def test_a_tuple_too_large_fails_and_is_reported() -> None:
+    """Its message fails at once; the error names the stream."""
+    feeder = FeederSpout("sentence")
+    builder = TopologyBuilder("t", Config(topology_frame_max_bytes=1000))
+    builder.set_spout("feeder", feeder)
+    builder.set_bolt("bolt", Hold()).shuffle_grouping("feeder")
+    with LocalCluster(builder.build()) as cluster:
+        feeder.feed(["x" * 2000], 1)
+        cluster.run_until_idle()
+        assert cluster.failed("feeder") == [1]
+        (error,) = cluster.errors
+        assert isinstance(error.error, TupleTooLargeError)
+        assert "'default' of 'feeder'" in str(error.error)
+
+
+# The cluster itself.
+
+
+def test_without_ackers_everything_is_acked_at_once(feeder: FeederSpout) -> None:
+    """And nothing is tracked."""
+    with LocalCluster(wordcount(feeder, topology_acker_executors=0)) as cluster:
+        feeder.feed(["a b"], 1)
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == [1]
+        assert cluster.open_trees == 0
+        assert len(cluster.emitted("count")) == 2
+
+
+def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
+    """Each acker process has its tasks; all messages are acked."""
+    with LocalCluster(wordcount(feeder, topology_acker_executors=3)) as cluster:
+        for number in range(30):
+            feeder.feed(["a"], number)
+        cluster.run_until_idle()
+        assert sorted(cluster.acked("sentences")) == list(range(30))
+        assert [bool(cluster._world.logs.records(("wc.__acker", task))) for task in range(4)] == [True] * 4
+
+
+def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
+    """`run_until_idle` gives up and says why; single steps still work."""
+
+    class Endless(FeederSpout):
+        def next_tuple(self) -> None:
+            self.collector.emit(["x"])
+
+    with LocalCluster(one_bolt(Endless("sentence"), Hold())) as cluster:
+        with pytest.raises(KstormError, match="'t' is not idle after 500 steps: let its spouts run dry"):
+            cluster.run_until_idle(500)
+        assert cluster.step()
+
+
+def test_max_spout_pending_is_kept(feeder: FeederSpout) -> None:
+    """No more trees than allowed are open at any step."""
+    builder = TopologyBuilder("t")
+    builder.set_spout("feeder", feeder).set_max_spout_pending(3)
+    builder.set_bolt("bolt", Split()).shuffle_grouping("feeder")
+    with LocalCluster(builder.build()) as cluster:
+        for number in range(20):
+            feeder.feed(["a"], number)
+        most = 0
+        while cluster.step():
+            most = max(most, cluster.pending)
+        assert most == 3
+        assert len(cluster.acked("feeder")) == 20
+
+
+def test_unknown_names(feeder: FeederSpout) -> None:
+    """Each is answered with the known ones."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):
+            cluster.crash("splt")
+        with pytest.raises(TopologyError, match="'split' declares no stream 'x'"):
+            cluster.emitted("split", "x")
+        with pytest.raises(TopologyError, match="'split' has no task 7"):
+            cluster.instance("split", 7)
+
+
+def test_components_are_opened_and_closed() -> None:
+    """Every task gets a copy of the template, with the resources; good order calls all the methods, a crash none."""
+    calls: list[str] = []
+
+    class Calls:
+        def __deepcopy__(self, memo: dict[int, Any]) -> "Calls":
+            return self
+
+        def __call__(self, what: str) -> None:
+            calls.append(what)
+
+    class Noting(Spout):
+        def __init__(self, note: Calls) -> None:
+            self.note = note
+
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            declarer.declare("sentence")
+
+        def open(self, config: Any, context: Any, collector: Any) -> None:
+            self.note(f"open {context.task_index} {context.resources['client']}")
+
+        async def activate(self) -> None:
+            self.note("activate")
+
+        def next_tuple(self) -> None:
+            pass
+
+        async def deactivate(self) -> None:
+            self.note("deactivate")
+
+        def close(self) -> None:
+            self.note("close")
+
+    class NotingBolt(Hold):
+        def cleanup(self) -> None:
+            Calls()("cleanup")
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("noting", Noting(Calls()), 2)
+    builder.set_bolt("bolt", NotingBolt()).shuffle_grouping("noting")
+    cluster = LocalCluster(builder.build(), resources={"client": "lent"})
+    cluster.run_until_idle()
+    assert calls == ["open 0 lent", "activate", "open 1 lent", "activate"]
+    cluster.crash("noting", 0)
+    assert calls[4:] == ["open 0 lent", "activate"]
+    cluster.close()
+    assert calls[6:] == ["deactivate", "close", "deactivate", "close", "cleanup"]

@@ -1,0 +1,79 @@
+"""Fields and tuples: how users reach values."""
+
+from typing import Any
+
+import pytest
+
+from kstorm.errors import TopologyError
+from kstorm.topology import SYSTEM_COMPONENT, TICK_STREAM, Fields, Source, Tuple
+
+
+def test_fields_from_names_or_lists() -> None:
+    """Names, lists of names and other fields can be mixed."""
+    fields = Fields("a", ["b"], Fields("c"))
+    assert list(fields) == ["a", "b", "c"]
+    assert len(fields) == 3
+    assert "b" in fields
+    assert "x" not in fields
+    assert fields == Fields(["a", "b", "c"])
+    assert hash(fields) == hash(Fields("a", "b", "c"))
+    assert fields != Fields("c", "b", "a")
+    assert repr(fields) == "Fields('a', 'b', 'c')"
+
+
+@pytest.mark.parametrize("name", ["", 1, None, ["a", 2]])
+def test_fields_that_are_no_names(name: Any) -> None:
+    """The message shows what is no name."""
+    with pytest.raises(TopologyError, match="is not a field name: use non-empty strings"):
+        Fields(name)
+
+
+def test_a_field_twice() -> None:
+    """Each field has a name of its own."""
+    with pytest.raises(TopologyError, match="the field 'a' is declared twice"):
+        Fields("a", "b", "a")
+
+
+def test_the_position_of_a_field() -> None:
+    """An unknown name is answered with the known ones."""
+    assert Fields("a", "b").index("b") == 1
+    with pytest.raises(KeyError, match="no field 'c'; this stream has a, b"):
+        Fields("a", "b").index("c")
+    with pytest.raises(KeyError, match="no fields"):
+        Fields().index("c")
+
+
+def test_values_of_a_tuple() -> None:
+    """By name, by position, in order."""
+    tuple = Tuple(["apple", 3], Source("split", "default", 4, Fields("word", "count")), root=7, edge=9)
+    assert (tuple["word"], tuple[1], tuple[-1]) == ("apple", 3, 3)
+    assert list(tuple) == ["apple", 3]
+    assert len(tuple) == 2
+    assert "word" in tuple
+    assert "apple" not in tuple
+    assert tuple.as_dict() == {"word": "apple", "count": 3}
+    assert tuple.fields == Fields("word", "count")
+    assert (tuple.source_component, tuple.source_stream, tuple.source_task) == ("split", "default", 4)
+    assert not tuple.is_tick
+    with pytest.raises(KeyError, match="no field 'wrod'"):
+        tuple["wrod"]
+
+
+def test_the_roots_of_a_tuple() -> None:
+    """None if it is not tracked; several if it was anchored to several trees."""
+    source = Source("a", "default", 1, Fields("x"))
+    assert list(Tuple([1], source).roots()) == []
+    assert list(Tuple([1], source, 5, 6).roots()) == [5]
+    assert list(Tuple([1], source, 5, 6, {7: 8, 9: 10}).roots()) == [5, 7, 9]
+
+
+def test_tick_tuples_are_known_by_their_source() -> None:
+    """A user's own stream cannot look like one: its name may not begin with underscores."""
+    assert Tuple([5], Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))).is_tick
+    assert not Tuple([5], Source("clock", TICK_STREAM, 0, Fields("rate_secs"))).is_tick
+
+
+def test_tuples_are_told_apart_by_identity() -> None:
+    """Two tuples of equal values are two tuples: a bolt may hold both in a set."""
+    source = Source("a", "default", 1, Fields("x"))
+    assert len({Tuple([1], source), Tuple([1], source)}) == 2
