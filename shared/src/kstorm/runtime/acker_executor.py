@@ -41,7 +41,7 @@ class AckerExecutor(Executor[Ledger]):
         self._log_id = topic_id(topology.acker_topic, settings)
         self._table: RecoveringTable
         self._next_checkpoint = 0.0
-        self._next_rotation = time.monotonic() + topology.config.topology_message_timeout_secs
+        self._next_rotation = time.monotonic() + topology.longest_message_timeout_secs
         self.checkpoints = self.checkpoint_bytes = 0
         self._gone: dict[str, int] = {}
 
@@ -65,8 +65,10 @@ class AckerExecutor(Executor[Ledger]):
     async def end_task(self, slot: TaskSlot[Ledger], *, lost: bool) -> None:
         """Checkpoint, then release."""
         if not lost:
-            await self._checkpoint(slot)
-            await self.commit_now([slot])
+            if await self._checkpoint(slot):
+                await self.commit_now([slot])
+            else:
+                self.log.warning("task_left_without_checkpoint", partition=slot.partition)
         for name, count in _counts(slot.task).items():
             self._gone[name] = self._gone.get(name, 0) + count
         self._table.close(slot.partition)
@@ -86,7 +88,7 @@ class AckerExecutor(Executor[Ledger]):
     async def periodic(self, now: float) -> None:
         """Checkpoints, and ages the rows once per message timeout."""
         if now >= self._next_rotation:
-            self._next_rotation = now + self.topology.config.topology_message_timeout_secs
+            self._next_rotation = now + self.topology.longest_message_timeout_secs
             for slot in self.slots.values():
                 slot.task.rotate()
         if now >= self._next_checkpoint and not self._busy.locked():
@@ -99,10 +101,13 @@ class AckerExecutor(Executor[Ledger]):
     def commit(self) -> None:
         """Offsets are committed by checkpoints only."""
 
-    async def _checkpoint(self, slot: TaskSlot[Ledger]) -> None:
-        """Nothing is applied meanwhile, so the rows, the offset and the completions belong together."""
+    async def _checkpoint(self, slot: TaskSlot[Ledger]) -> bool:
+        """Nothing is applied meanwhile, so the rows, the offset and the completions belong together.
+
+        False if the completions could not be delivered in time: then nothing was written, and nothing may be committed.
+        """
         if not await self.settled([slot], _SETTLE_SECONDS):  # (1)
-            return
+            return False
         changed = slot.task.checkpoint()
         await self._table.write(self.delivery, slot.partition, changed.items())  # (2) and (3)
         self.checkpoints += 1
@@ -110,6 +115,7 @@ class AckerExecutor(Executor[Ledger]):
         offset = slot.progress.to_commit()
         if offset is not None and slot.active:
             self.consumer.commit({slot.partition: offset})  # (4)
+        return True
 
     def samples(self) -> Iterable[Sample]:
         """Of the ledger, and of what its rules kept out."""

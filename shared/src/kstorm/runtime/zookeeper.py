@@ -232,9 +232,10 @@ class _Session:
         return self._ending or (self._connected and any(lease.has_work for lease in self._leases))
 
     def _advance(self, lease: Lease) -> None:
-        session, data = self._sessions, lease.queued
+        with self._changed:  # at one moment: whoever leaves has queued the last offset before
+            session, data, leaving = self._sessions, lease.queued, lease.leaving
         try:
-            standing = lease.advance(self._client, data)
+            standing = lease.advance(self._client, data, leaving)
         except _NOT_NOW as error:
             log.debug("%s waits: %r", lease.path, error)
             self._rest(lease)

@@ -60,18 +60,18 @@ class Lease:
             return self.look
         return self.ownership is Ownership.HELD and self.queued is not None
 
-    def advance(self, client: KazooClient, data: bytes | None) -> Ownership:
-        """Tries for the lock, writes `data`, gives the lock up: whichever is due. Returns how the lock stands then.
+    def advance(self, client: KazooClient, data: bytes | None, leaving: bool) -> Ownership:
+        """Tries for the lock, writes `data`, and if `leaving` gives the lock up. Returns how the lock stands then.
 
         Raises `KazooException` if it cannot be done now; then it is to be called again.
         """
         standing = self.ownership
-        if standing is Ownership.WAITING and (data is not None or not self.leaving):
+        if standing is Ownership.WAITING and (data is not None or not leaving):
             self.look = False
             standing = self._resume(client) if self._taken else self._take_over(client)
         if standing is Ownership.HELD and data is not None:
             standing = self._write(client, data)
-        if self.leaving:
+        if leaving:
             self._give_up(client)
         return standing
 
