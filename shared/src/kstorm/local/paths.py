@@ -1,0 +1,69 @@
+"""Where kstorm keeps files on this machine: a cache shared by all checkouts, and one directory per run.
+
+The rule: two runs never share a directory, and what a run leaves behind (logs, data) is bounded, since each new run
+removes the oldest ones that have ended.
+"""
+
+import fcntl
+import itertools
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+_RUNS_KEPT: Final = 5
+_LOCK_NAME: Final = ".lock"
+_held_locks: list[IO[str]] = []
+
+
+def cache_directory() -> Path:
+    """The folder for what is fetched once: `KSTORM_CACHE`, else `kstorm` in `XDG_CACHE_HOME` or `~/.cache`."""
+    if chosen := os.environ.get("KSTORM_CACHE"):
+        return Path(chosen).expanduser().resolve()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kstorm"
+
+
+def run_directory(base: Path | None = None) -> Path:
+    """Make a new directory for one run's logs and data, and remove the oldest ended ones beyond five.
+
+    It is `<base>/<time>-<pid>`; `base` defaults to `runs` in `KSTORM_HOME` (set by `./run` to the checkout's
+    `.kstorm`), else in `.kstorm` of the current directory. The directory is marked as in use until this process ends.
+    """
+    if base is None:
+        base = Path(os.environ.get("KSTORM_HOME", ".kstorm")).resolve() / "runs"
+    base.mkdir(parents=True, exist_ok=True)
+    _remove_old_runs(base)
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    for number in itertools.count():
+        directory = base / (f"{stem}-{number}" if number else stem)
+        with suppress(FileExistsError):
+            directory.mkdir()
+            break
+    lock = (directory / _LOCK_NAME).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _held_locks.append(lock)
+    return directory
+
+
+@contextmanager
+def exclusive(lock_path: Path) -> Iterator[None]:
+    """Hold a lock that all processes of this machine respect; waits until it is free."""
+    lock_path.parent.mkdir(parents=True, exist_ok=True)
+    with lock_path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _remove_old_runs(base: Path) -> None:
+    runs = sorted(path for path in base.iterdir() if (path / _LOCK_NAME).is_file())
+    for directory in runs[: max(0, len(runs) - _RUNS_KEPT + 1)]:
+        with (directory / _LOCK_NAME).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(directory, ignore_errors=True)

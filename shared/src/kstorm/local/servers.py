@@ -1,0 +1,267 @@
+"""Real Apache Kafka and ZooKeeper on free loopback ports, for a demo or a test on one machine.
+
+The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so that clients see what they would see
+of a broker that comes back; and nothing that is here is shared with another run. Both are context managers.
+"""
+
+import json
+import socket
+import time
+import uuid
+from abc import ABC, abstractmethod
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kstorm.errors import LocalError
+from kstorm.local.jars import kafka_jars, zookeeper_classpath
+from kstorm.local.java import find_java
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+
+_LOOK_SECS: Final = 0.05
+# For what runs briefly or does little: compile less, start sooner.
+_QUICK_START: Final = "-XX:TieredStopAtLevel=1"
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+
+
+class _EmbeddedServer(ABC):
+    """A Java server as a child process: started, awaited, stopped. What a server is like is in its subclass."""
+
+    def __init__(self, name: str, workdir: Path, *, heap: str, start_timeout: float) -> None:
+        self.name = name
+        self.data_directory = workdir.resolve() / name
+        """Where the server keeps its settings and its data."""
+        self._workdir = workdir.resolve()
+        self._heap = heap
+        self._start_timeout = start_timeout
+        self._process: ManagedProcess | None = None
+
+    @property
+    def log_path(self) -> Path:
+        """The file with everything that the server prints, over all its starts."""
+        return self._workdir / f"{self.name}.log"
+
+    @property
+    def process(self) -> ManagedProcess:
+        """The server's process, to pause it or to measure it; `LocalError` before the first start."""
+        if self._process is None:
+            raise LocalError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Self:
+        """Start the server and wait until it serves; `LocalError` with the end of its log if it does not."""
+        if self._process is None:
+            self.data_directory.mkdir(parents=True, exist_ok=True)
+            arguments = self._prepare()
+            self._process = ManagedProcess(self.name, self._java(*arguments), workdir=self._workdir)
+        self._process.start()
+        try:
+            self._await_ready(self._process)
+        except BaseException:  # Ctrl-C as well
+            self._process.kill()
+            raise
+        return self
+
+    def stop(self, timeout: float = 20.0) -> None:
+        """Let the server end in good order; after `timeout` seconds kill it. It can be started again."""
+        if self._process is not None:
+            self._process.stop(timeout)
+
+    def kill(self) -> None:
+        """Kill the server by SIGKILL, as a machine's failure would. It can be started again."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it again on the same port with the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def _prepare(self) -> Sequence[str | Path]:
+        """Write what the server needs in its directory; return Java's arguments from the class path on."""
+
+    @abstractmethod
+    def _serves(self) -> bool:
+        """Whether a client gets a proper answer; takes a few seconds at most."""
+
+    def _java(self, *arguments: str | Path) -> list[str | Path]:
+        return [
+            find_java().executable, f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_LOG_SETTINGS}", *arguments,
+        ]  # fmt: skip
+
+    def _await_ready(self, process: ManagedProcess) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        while not self._serves():
+            if not process.alive:
+                problem = f"ended with exit code {process.returncode}"
+            elif time.monotonic() > deadline:
+                problem = f"did not serve within {self._start_timeout:g} s"
+            else:
+                time.sleep(_LOOK_SECS)
+                continue
+            raise LocalError(f"{self.name} {problem}; its log {self.log_path} ends with:\n{process.log_tail(20)}")
+
+
+class EmbeddedKafka(_EmbeddedServer):
+    """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
+
+    `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or add
+    to the ones below. `start_timeout` is in seconds.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        *,
+        name: str = "kafka",
+        heap: str = "512m",
+        settings: Mapping[str, str] | None = None,
+        start_timeout: float = 120.0,
+    ) -> None:
+        super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
+        self._port = reserve_port()
+        self._controller_port = reserve_port()
+        self._settings = dict(settings or {})
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, what clients call `bootstrap.servers`."""
+        return f"127.0.0.1:{self._port}"
+
+    def _prepare(self) -> Sequence[str | Path]:
+        classpath = ":".join(str(jar) for jar in kafka_jars())
+        properties = self.data_directory / "server.properties"
+        _write_properties(properties, self._all_settings())
+        if not (self.data_directory / "log" / "meta.properties").exists():
+            self._format(classpath, properties)
+        return ["-cp", classpath, "kafka.Kafka", properties]
+
+    def _format(self, classpath: str, properties: Path) -> None:
+        """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = self._java(
+            _QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id
+        )
+        tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
+        tool.start()
+        if tool.wait(self._start_timeout) != 0:
+            tool.kill()
+            raise LocalError(f"could not format the data directory of {self.name}: {tool.log_tail(20)}")
+
+    def _all_settings(self) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self.data_directory / "log"),
+            # A topic with the wrong number of partitions must never come into being by a client's asking for it.
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "4",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            # The members of a group need not wait for one another at the start, and may be found dead in seconds.
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
+            # A killed broker may come back once its session is over.
+            "broker.session.timeout.ms": "4000",
+            "broker.heartbeat.interval.ms": "500",
+            # The cleaner's buffer is allocated whole and lies outside what a small heap can spare.
+            "log.cleaner.dedupe.buffer.size": "16777216",
+            **self._settings,
+        }
+
+    def _serves(self) -> bool:
+        if not _accepts_connections(self._port):  # before, librdkafka would only wait and complain
+            return False
+        try:
+            return bool(
+                AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(timeout=5).brokers
+            )
+        except KafkaException:
+            return False
+
+
+class EmbeddedZooKeeper(_EmbeddedServer):
+    """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
+
+    `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`); `tick_ms` is ZooKeeper's `tickTime`, and a session
+    cannot be shorter than two of it. `start_timeout` is in seconds.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        *,
+        name: str = "zookeeper",
+        heap: str = "128m",
+        tick_ms: int = 500,
+        start_timeout: float = 120.0,
+    ) -> None:
+        super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
+        self._port = reserve_port()
+        self._tick_ms = tick_ms
+
+    @property
+    def connect(self) -> str:
+        """`host:port`, what clients call the connect string."""
+        return f"127.0.0.1:{self._port}"
+
+    def _prepare(self) -> Sequence[str | Path]:
+        settings = {
+            "dataDir": str(self.data_directory / "data"),
+            "clientPort": str(self._port),
+            "clientPortAddress": "127.0.0.1",
+            "tickTime": str(self._tick_ms),
+            "maxSessionTimeout": "60000",
+            "maxClientCnxns": "0",  # all clients have the same address
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "srvr",
+        }
+        properties = self.data_directory / "zoo.cfg"
+        _write_properties(properties, settings)
+        classpath = ":".join(str(jar) for jar in zookeeper_classpath())
+        return [_QUICK_START, "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", properties]
+
+    def _serves(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                with connection.makefile("rb") as answer:
+                    return b"Mode: standalone" in answer.read()
+        except OSError:
+            return False
+
+
+def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a file of Java properties, whose rules for backslashes and for what is not ASCII are those of JSON."""
+    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()))
+
+
+def _accepts_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""Real servers for the integration tests: one Kafka and one ZooKeeper a session, on free ports, with logs kept by pytest."""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+
+Eventually = Callable[[Callable[[], object], float], None]
+
+
+@pytest.fixture(scope="session")
+def servers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the session's servers a directory for their data and logs."""
+    return tmp_path_factory.mktemp("servers")
+
+
+@pytest.fixture(scope="session")
+def kafka(servers_directory: Path) -> Iterator[EmbeddedKafka]:
+    """Run a Kafka for all tests of the session; a test that stops or kills it starts its own instead."""
+    with EmbeddedKafka(servers_directory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
+    """Run a ZooKeeper for all tests of the session; a test that stops or kills it starts its own instead."""
+    with EmbeddedZooKeeper(servers_directory) as server:
+        yield server
+
+
+@pytest.fixture
+def topic_prefix(request: pytest.FixtureRequest) -> str:
+    """Return a name no other test has, for its topics, its topology and its nodes in ZooKeeper."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
+    return f"{name[:40].strip('-')}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def eventually() -> Eventually:
+    """Return a function that waits until a condition is true, and fails after so many seconds."""
+
+    def wait_until(condition: Callable[[], object], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, f"the condition did not come true within {timeout:g} s"
+            time.sleep(0.05)
+
+    return wait_until

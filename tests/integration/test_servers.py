@@ -1,0 +1,168 @@
+"""The embedded servers, used by the clients that kstorm's services use."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
+
+from kstorm.errors import LocalError
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+
+Eventually = Callable[[Callable[[], object], float], None]
+
+
+def create_topic(bootstrap: str, topic: str) -> None:
+    """Create a topic of one partition and wait until the broker has it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    """Write one record and wait until the broker has it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    """Read the first records of a topic, as a member of a new consumer group."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        return [message.value() for message in consumer.consume(count, timeout=30)]
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def zookeeper_client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
+    """Return a connected client of the session's ZooKeeper."""
+    client = KazooClient(zookeeper.connect, timeout=4.0)
+    client.start(timeout=30)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_kafka_keeps_what_is_produced(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """A record comes back through a consumer group, so the group coordinator works as well."""
+    create_topic(kafka.bootstrap, topic_prefix)
+    produce(kafka.bootstrap, topic_prefix, b"hello")
+    assert consume(kafka.bootstrap, topic_prefix, 1) == [b"hello"]
+
+
+def test_kafka_creates_no_topic_by_itself(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """Producing to a topic that nobody created is an error."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000})
+    outcomes: list[str] = []
+    producer.produce(topic_prefix, b"lost", on_delivery=lambda error, _message: outcomes.append(str(error)))
+    assert producer.flush(30) == 0
+    assert "unknown topic" in outcomes[0].lower() or "timed out" in outcomes[0].lower()
+    assert topic_prefix not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+
+
+def test_zookeeper_keeps_what_is_written(zookeeper_client: KazooClient, topic_prefix: str) -> None:
+    """A node comes back with its content, and a write with a stale version is refused by the server."""
+    path = f"/{topic_prefix}/offset"
+    zookeeper_client.create(path, b"1", makepath=True)
+    zookeeper_client.set(path, b"2", version=0)
+    assert zookeeper_client.get(path)[0] == b"2"
+    with pytest.raises(BadVersionError):
+        zookeeper_client.set(path, b"3", version=0)
+
+
+def test_zookeeper_grants_short_sessions(zookeeper_client: KazooClient) -> None:
+    """A lock of a dead spout must be free again within seconds, so the session is not made longer than asked."""
+    assert zookeeper_client._session_timeout == 4000
+
+
+def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
+    """Records are there after an orderly restart and after SIGKILL, under the same address."""
+    with EmbeddedKafka(tmp_path, heap="256m") as kafka:
+        bootstrap = kafka.bootstrap
+        create_topic(bootstrap, "kept")
+        produce(bootstrap, "kept", b"first")
+        kafka.restart()
+        produce(bootstrap, "kept", b"second")
+        kafka.kill()
+        kafka.start()
+        assert kafka.bootstrap == bootstrap
+        assert consume(bootstrap, "kept", 2) == [b"first", b"second"]
+    assert not kafka.process.alive
+
+
+def test_zookeeper_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
+    """A node is there after an orderly restart and after SIGKILL, and one client lives through both."""
+    with EmbeddedZooKeeper(tmp_path) as zookeeper:
+        client = KazooClient(zookeeper.connect, timeout=10.0)
+        client.start(timeout=30)
+        client.create("/kept", b"1")
+        zookeeper.restart()
+        assert client.retry(client.get, "/kept")[0] == b"1"
+        client.retry(client.set, "/kept", b"2")
+        zookeeper.kill()
+        zookeeper.start()
+        assert client.retry(client.get, "/kept")[0] == b"2"
+        client.stop()
+        client.close()
+
+
+def test_two_runs_side_by_side_do_not_meet(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    """Another server of the same kind gets other ports and other data."""
+    with EmbeddedZooKeeper(tmp_path) as other:
+        assert other.connect != zookeeper.connect
+        client = KazooClient(other.connect, timeout=4.0)
+        client.start(timeout=30)
+        assert client.get_children("/") == ["zookeeper"]
+        client.stop()
+        client.close()
+
+
+def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    """A bad setting ends in one error that names the server, the log's place and what the log says."""
+    broken = EmbeddedKafka(tmp_path, settings={"num.io.threads": "none"})
+    with pytest.raises(LocalError, match=r"(?s)kafka.*num\.io\.threads"):
+        broken.start()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.argv[1]), heap="256m") as kafka:
+    print(zookeeper.process.pid, kafka.process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            signal.SIGKILL,
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal"),
+            id="killed",
+        ),
+        pytest.param(signal.SIGINT, id="ctrl-c"),
+    ],
+)
+def test_servers_end_with_their_parent(tmp_path: Path, eventually: Eventually, how: signal.Signals) -> None:
+    """No server stays behind, whether the parent was killed or the user pressed Ctrl-C."""
+    command = [sys.executable, "-c", PARENT, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+        assert parent.stdout is not None
+        servers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(servers) == 2
+        assert all(psutil.pid_exists(pid) for pid in servers)
+        os.kill(parent.pid, how)
+    eventually(lambda: not any(psutil.pid_exists(pid) for pid in servers), 30)

@@ -1,0 +1,77 @@
+"""Each service declares what it imports: installed alone, with nothing that another one brings along, all of it imports."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
+
+# Modules of the library that a service imports only when it runs.
+IMPORTED_LATER = {"spout": ["kstorm.runtime.zookeeper"]}
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package, *others = map(importlib.import_module, sys.argv[1:])
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+
+
+def run(command: list[str | Path]) -> str:
+    """Run a command and return its output; a failure shows all that it said."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def uv() -> str:
+    """Find the uv that `./run` uses."""
+    found = shutil.which(os.environ.get("UV", ROOT / ".kstorm" / "boot" / "bin" / "uv")) or shutil.which("uv")
+    assert found, "there is no uv: start the tests by ./run test"
+    return found
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the library and the services, so that an installed package shows nothing that is not part of it."""
+    copy = tmp_path_factory.mktemp("sources")
+    leave_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "shared", copy / "shared", ignore=leave_out)
+    for service in SERVICES:
+        shutil.copytree(ROOT / "services" / service, copy / service, ignore=leave_out)
+    return copy
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_imports_with_only_what_it_declares(service: str, uv: str, sources: Path, tmp_path: Path) -> None:
+    """The service, what it requires at the versions of the lock, and the library only if it requires that."""
+    environment = tmp_path / "venv"
+    run([uv, "venv", "--quiet", "--python", sys.executable, environment])
+    constraints = tmp_path / "constraints.txt"
+    library = (sources / "shared").as_uri()
+    constraints.write_text(f"{(ROOT / 'requirements.lock').read_text()}\nkstorm @ {library}\n")
+    install: list[str | Path] = [
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        environment,
+        "--no-sources",
+        "--constraints",
+        constraints,
+    ]
+    install += ["--build-constraints", ROOT / ".kstorm" / "build-tools", sources / service]
+    if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode:
+        run(install)  # something is no longer in uv's cache
+    modules = [f"kstorm_{service}", *IMPORTED_LATER.get(service, [])]
+    imported = run([environment / "bin" / "python", "-I", "-c", IMPORT_ALL, *modules])
+    assert f"kstorm_{service}.__main__" in imported

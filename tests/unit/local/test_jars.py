@@ -1,0 +1,108 @@
+"""Fetching and verifying jars, with the real Ivy and a repository in a folder."""
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import LocalError
+from kstorm.local import jars
+from kstorm.local.jars import KAFKA_SET, SPARK_SET, kafka_jars, read_list, zookeeper_classpath
+
+SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="folder"/>
+  <resolvers><filesystem name="folder" m2compatible="true">
+    <artifact pattern="{repository}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"/>
+  </filesystem></resolvers>
+</ivysettings>
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Point Ivy and the list of Kafka's jars at a folder with two small jars; return the folder."""
+    repository = tmp_path / "repository"
+    lines = []
+    for name in ("one", "two"):
+        jar = repository / "org" / "example" / name / "1.0" / f"{name}-1.0.jar"
+        jar.parent.mkdir(parents=True)
+        jar.write_text(name)
+        lines.append(f"{hashlib.sha256(name.encode()).hexdigest()} org.example:{name}:1.0\n")
+    pinned = tmp_path / "pinned.sha256"
+    pinned.write_text("# a comment\n" + "".join(lines))
+    settings = tmp_path / "settings.xml"
+    settings.write_text(SETTINGS.format(repository=repository))
+    monkeypatch.setenv("KSTORM_IVY_SETTINGS", str(settings))
+    monkeypatch.setattr(jars, "list_path", lambda _set_name: pinned)
+    return repository
+
+
+def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first call says what it fetches and how much; a second one takes the cache and says nothing."""
+    paths = kafka_jars()
+    assert [path.read_text() for path in paths] == ["one", "two"]
+    assert capsys.readouterr().err.splitlines() == [
+        f"kstorm: fetching 2 jars of {KAFKA_SET}, once",
+        "kstorm: fetched 2 jars",
+    ]
+    assert kafka_jars() == paths
+    assert capsys.readouterr().err == ""
+
+
+def test_two_that_fetch_at_once_fetch_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second waits for the first and uses what it fetched."""
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.submit(kafka_jars), pool.submit(kafka_jars)
+        assert first.result() == second.result()
+    assert capsys.readouterr().err.count("fetching") == 1
+
+
+def test_a_repository_that_serves_another_file_is_refused(repository: Path, cache: Path) -> None:
+    """A jar whose content is not the listed one is named and never gets into the cache; a right one later does."""
+    jar = repository / "org" / "example" / "two" / "1.0" / "two-1.0.jar"
+    jar.write_text("forged")
+    with pytest.raises(LocalError, match=r"two-1\.0\.jar is not the jar"):
+        kafka_jars()
+    assert not (cache / "jars" / KAFKA_SET).exists()
+    jar.write_text("two")
+    assert len(kafka_jars()) == 2
+
+
+def test_a_jar_changed_in_the_cache_is_refused(repository: Path) -> None:
+    """Content is checked on every use, and the message names the file and the remedy."""
+    path = kafka_jars()[0]
+    path.write_text("changed")
+    with pytest.raises(LocalError, match=rf"{path} is not the jar.*Remove {path.parent}"):
+        kafka_jars()
+
+
+def test_a_jar_removed_from_the_cache_is_missed(repository: Path) -> None:
+    """A gap in the cache is told like any other difference."""
+    path = kafka_jars()[1]
+    path.unlink()
+    with pytest.raises(LocalError, match=r"two-1\.0\.jar is not the jar.*SHA-256 no file"):
+        kafka_jars()
+
+
+def test_what_cannot_be_fetched_is_named(repository: Path) -> None:
+    """A jar that the repository lacks appears in the message, with what to do about a proxy or a mirror."""
+    (repository / "org" / "example" / "one" / "1.0" / "one-1.0.jar").unlink()
+    with pytest.raises(LocalError, match=r"org\.example#one;1\.0: not found.*KSTORM_IVY_SETTINGS"):
+        kafka_jars()
+
+
+def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
+    """The committed lists hold whole coordinates and whole digests, and no jar twice."""
+    for set_name, count in ((KAFKA_SET, 46), (SPARK_SET, 6)):
+        pinned = read_list(set_name)
+        assert len({jar.file_name for jar in pinned}) == len(pinned) == count
+        assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)
+
+
+def test_zookeeper_comes_from_pyspark() -> None:
+    """The server's jars exist, and the series is the one that kstorm is made for."""
+    paths = zookeeper_classpath()
+    assert all(path.is_file() for path in paths)
+    assert paths[0].name.startswith("zookeeper-3.9.")

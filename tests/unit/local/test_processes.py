@@ -1,0 +1,221 @@
+"""One managed process, with real children."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kstorm.errors import LocalError
+from kstorm.local import die_with_parent
+from kstorm.local.processes import ManagedProcess
+
+Eventually = Callable[[Callable[[], object]], None]
+
+SLEEP = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-S",
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+]
+WITH_CHILD = ["sh", "-c", "sleep 600 & echo $!; echo up; wait"]
+
+
+def started(tmp_path: Path, eventually: Eventually, command: list[str]) -> ManagedProcess:
+    """Start a command and wait until it says so."""
+    process = ManagedProcess("it", command, workdir=tmp_path)
+    process.start()
+    eventually(lambda: "\nup\n" in process.log_tail())
+    return process
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
+    """Both streams go to the log, under a line that says what was started."""
+    process = ManagedProcess("it", ["sh", "-c", "echo out; echo err >&2; exit 3"], workdir=tmp_path)
+    assert (process.alive, process.returncode, process.log_tail()) == (False, None, "")
+    process.start()
+    assert process.wait(20) == 3
+    assert not process.alive
+    assert process.log_tail().splitlines() == ["--- it, start 1: sh -c 'echo out; echo err >&2; exit 3'", "out", "err"]
+    assert process.log_tail(1) == "err\n"
+
+
+def test_the_environment_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child sees its own variables beside those of its parent."""
+    monkeypatch.setenv("INHERITED", "a")
+    process = ManagedProcess("it", ["sh", "-c", "echo $INHERITED$OWN"], workdir=tmp_path, environment={"OWN": "b"})
+    process.start()
+    assert process.wait(20) == 0
+    assert process.log_tail(1) == "ab\n"
+
+
+def test_stop_is_polite(tmp_path: Path, eventually: Eventually) -> None:
+    """SIGTERM comes first, and stopping what has ended does nothing."""
+    process = started(tmp_path, eventually, SLEEP)
+    process.stop()
+    process.stop()
+    assert process.returncode == -signal.SIGTERM
+    assert not process.wanted
+
+
+def test_stop_kills_what_does_not_listen(tmp_path: Path, eventually: Eventually) -> None:
+    """After the timeout comes SIGKILL."""
+    process = started(tmp_path, eventually, STUBBORN)
+    process.stop(timeout=0.2)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_stop_reaches_a_paused_process(tmp_path: Path, eventually: Eventually) -> None:
+    """A frozen process cannot receive SIGTERM, so it is woken to end politely."""
+    process = started(tmp_path, eventually, SLEEP)
+    process.pause()
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    assert process.alive
+    process.stop()
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_a_paused_process_goes_on(tmp_path: Path, eventually: Eventually) -> None:
+    """`resume` undoes `pause`."""
+    process = started(tmp_path, eventually, SLEEP)
+    process.pause()
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    process.resume()
+    eventually(lambda: psutil.Process(process.pid).status() != psutil.STATUS_STOPPED)
+    process.kill()
+
+
+def test_kill_takes_descendants_along(tmp_path: Path, eventually: Eventually) -> None:
+    """What a process started dies with it, and `wanted` stays, since a kill stands for a crash."""
+    process = started(tmp_path, eventually, WITH_CHILD)
+    descendant = int(process.log_tail(2).split()[0])
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert process.wanted
+    eventually(lambda: gone(descendant))
+
+
+def test_what_a_dead_process_left_behind_is_killed(tmp_path: Path, eventually: Eventually) -> None:
+    """As with a container, the end of the first process is the end of all."""
+    process = ManagedProcess("it", ["sh", "-c", "sleep 600 & echo $!"], workdir=tmp_path)
+    process.start()
+    assert process.wait(20) == 0
+    eventually(lambda: gone(int(process.log_tail(1))))
+
+
+def test_it_has_a_process_group_of_its_own(tmp_path: Path, eventually: Eventually) -> None:
+    """Ctrl-C goes to the terminal's foreground group, which must be the parent's alone."""
+    process = started(tmp_path, eventually, SLEEP)
+    assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
+    process.kill()
+
+
+def test_it_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None:
+    """A new life has a new process and goes on in the same log; a second start of a living one is refused."""
+    process = started(tmp_path, eventually, SLEEP)
+    first = process.pid
+    with pytest.raises(LocalError, match=f"it is running already, as process {first}"):
+        process.start()
+    process.kill()
+    process.start()
+    eventually(lambda: process.log_tail().count("\nup\n") == 2)
+    assert process.pid != first
+    assert process.starts == 2
+    process.kill()
+
+
+def test_an_unknown_program_is_named(tmp_path: Path) -> None:
+    """A missing program is told at the start, not found later in a log."""
+    with pytest.raises(LocalError, match="cannot start it: there is no program no-such-program"):
+        ManagedProcess("it", ["no-such-program"], workdir=tmp_path).start()
+
+
+def test_what_was_never_started_has_no_pid(tmp_path: Path) -> None:
+    """Asking for the process id before the first start is a mistake; stopping is not."""
+    process = ManagedProcess("it", SLEEP, workdir=tmp_path)
+    process.stop()
+    process.kill()
+    with pytest.raises(LocalError, match="it was never started"):
+        _ = process.pid
+
+
+def test_cpu_time_adds_up_over_lives(tmp_path: Path, eventually: Eventually) -> None:
+    """Work done before a kill still counts after it, and memory is that of the living."""
+    busy = [sys.executable, "-S", "-c", "while True: pass"]
+    process = ManagedProcess("it", busy, workdir=tmp_path)
+    process.start()
+    eventually(lambda: process.cpu_seconds() > 0.2)
+    assert process.rss() > 1_000_000
+    process.kill()
+    assert process.rss() == 0
+    used = process.cpu_seconds()
+    process.start()
+    eventually(lambda: process.cpu_seconds() > used + 0.2)
+    process.kill()
+
+
+def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path, eventually: Eventually) -> None:
+    """Linux ties a child's life to a thread of its parent; that thread must not be a short-lived one."""
+    lives: list[ManagedProcess] = []
+    thread = threading.Thread(target=lambda: lives.append(started(tmp_path, eventually, SLEEP)))
+    thread.start()
+    thread.join()
+    (process,) = lives
+    assert process.wait(0.3) is None
+    process.kill()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from kstorm.local import die_with_parent
+from kstorm.local.processes import ManagedProcess
+process = ManagedProcess("it", ["sleep", "600"], workdir=Path(sys.argv[1]))
+process.start()
+print(process.pid, flush=True)
+{end}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child for the death of its parent")
+def test_a_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventually) -> None:
+    """SIGKILL leaves a parent no time to stop anything, and still no child stays behind."""
+    command = [sys.executable, "-c", PARENT.format(end="time.sleep(600)"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        eventually(lambda: psutil.Process(child).name() == "sleep")
+        parent.kill()
+    eventually(lambda: gone(child))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child for the death of its parent")
+def test_a_child_of_a_parent_that_is_dead_already_does_not_start() -> None:
+    """A parent may die before its child has asked for the signal; then the child ends by itself."""
+    not_the_parent = str(os.getpid() + 1)
+    command = [sys.executable, die_with_parent.__file__, not_the_parent, "echo", "started"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert "the parent died before its child had started" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(1)", "1 / 0"])
+def test_a_child_dies_with_a_parent_that_ends(tmp_path: Path, eventually: Eventually, end: str) -> None:
+    """A parent that forgot to stop its child, or failed, takes it along."""
+    command = [sys.executable, "-c", PARENT.format(end=end), str(tmp_path)]
+    parent = subprocess.run(command, capture_output=True, text=True, check=False)
+    eventually(lambda: gone(int(parent.stdout)))
