@@ -24,6 +24,7 @@ from kstorm.runtime.settings import Settings
 
 _HIGH_RECORDS, _LOW_RECORDS = 400, 100
 _HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
+_PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which throws away what was fetched ahead
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _REVOKE_SECONDS = 60.0
@@ -84,12 +85,13 @@ class TaskConsumer(threading.Thread):
                 "group.instance.id": f"{group}-{settings.instance}",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session_timeout_ms,
-                "heartbeat.interval.ms": max(200, session_timeout_ms // 5),
+                "heartbeat.interval.ms": min(500, session_timeout_ms // 5),  # how soon a member hears of a rebalance
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "queued.max.messages.kbytes": 16 * 1024,
                 "fetch.wait.max.ms": 100,
+                "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
                 "fetch.message.max.bytes": 4 << 20,
                 "topic.metadata.refresh.interval.ms": 30_000,
             }
@@ -172,17 +174,23 @@ class TaskConsumer(threading.Thread):
 
     def _regulate(self) -> None:
         """Pauses what is not ready, or everything while too much is in flight; a paused partition keeps its task."""
-        busy, size = self._in_flight, self._in_flight_bytes
-        if busy > _HIGH_RECORDS or size > _HIGH_BYTES:
-            self._throttled = True
-        elif busy < _LOW_RECORDS and size < _LOW_BYTES:
-            self._throttled = False
+        if not self._throttled and self._overloaded(_HIGH_RECORDS, _HIGH_BYTES):
+            patience = time.monotonic() + _PATIENCE_SECONDS
+            while self._overloaded(_LOW_RECORDS, _LOW_BYTES) and time.monotonic() < patience:
+                self._orders.serve()
+                time.sleep(0.005)
+            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
+        elif self._throttled:
+            self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
         wanted = set(self.assignment) if self._throttled or not self._reads else self.assignment & self.preparing
         if pause := wanted - self._paused:
             self._consumer.pause(self._places(pause))
         if resume := (self._paused - wanted) & self.assignment:
             self._consumer.resume(self._places(resume))
         self._paused = wanted
+
+    def _overloaded(self, records: int, size: int) -> bool:
+        return self._in_flight > records or self._in_flight_bytes > size
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         partitions = [place.partition for place in places]

@@ -284,6 +284,7 @@ class CompletionsReader(threading.Thread):
                 "auto.offset.reset": "latest",
                 "queued.max.messages.kbytes": 16 * 1024,
                 "fetch.wait.max.ms": 100,
+                "fetch.queue.backoff.ms": 20,
             }
         )
 

@@ -1,0 +1,33 @@
+"""The certificates that the bundled Java is given."""
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kstorm.local import trust
+from kstorm.local.java import find_java
+from kstorm.local.trust import trust_options
+
+
+def test_java_reads_every_certificate_of_the_machine(cache: Path) -> None:
+    """Java's own key tool opens the written store by its password and counts what the machine's bundle holds."""
+    bundle = ssl.get_default_verify_paths().cafile
+    if bundle is None:
+        pytest.skip("this machine has no bundle of certificates at Python's default place")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(bundle)
+    store, password = (option.split("=")[1] for option in trust_options())
+    assert cache in Path(store).parents
+    key_tool = [str(find_java().executable), "-m", "java.base/sun.security.tools.keytool.Main"]
+    command = [*key_tool, "-list", "-keystore", store, "-storepass", password]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert listing.stdout.count("trustedCertEntry") == len(context.get_ca_certs()) > 0
+
+
+def test_a_machine_without_a_bundle_leaves_java_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is found nothing is changed."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    monkeypatch.setattr(trust, "_BUNDLES", ())
+    assert trust_options() == []
