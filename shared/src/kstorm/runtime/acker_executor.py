@@ -18,10 +18,11 @@ from kstorm.core.wire import AckFrame, decode
 from kstorm.errors import FrameError
 from kstorm.runtime.app import ChannelApp
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.executor import Executor, TaskSlot
+from kstorm.runtime.executor import Executor
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.slots import TaskSlot
 from kstorm.runtime.tables import RecoveringTable
 from kstorm.runtime.topics import topic_id
 from kstorm.topology import Topology

@@ -24,11 +24,12 @@ from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import FrameError
 from kstorm.runtime.app import ChannelApp
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.executor import Executor, TaskSlot, log_emits
+from kstorm.runtime.executor import Executor
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.slots import TaskSlot, log_emits
 from kstorm.runtime.tables import RecoveringTable
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
 

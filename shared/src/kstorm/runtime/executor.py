@@ -8,8 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import msgspec
 from confluent_kafka import Message
@@ -21,11 +20,9 @@ from kstorm.runtime.consumer import TaskConsumer
 from kstorm.runtime.delivery import Delivery, WorkUnit
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Exposition, Latency, Sample
-from kstorm.runtime.progress import Progress
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.slots import T, TaskSlot, size_of
 from kstorm.topology import Topology
-
-T = TypeVar("T")
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.003, 0.02
 _HOUSEKEEPING_SECONDS = 0.005
@@ -33,17 +30,6 @@ _BREATH_SECONDS = 0.02
 _STOP_SECONDS = 10.0
 _STANDBY_SECONDS = 10.0
 _MAX_LETTER_BYTES = 700_000  # an envelope must itself fit into a record; base64 adds a third
-
-
-@dataclass
-class TaskSlot(Generic[T]):
-    """A task that this process runs now."""
-
-    partition: int
-    task: T
-    active: bool = True
-    """False once it has to go: nothing more is executed."""
-    progress: Progress = field(default_factory=Progress)
 
 
 class Executor(Generic[T]):
@@ -384,23 +370,6 @@ class Executor(Generic[T]):
         if self.consumer.preparing:
             return f"tasks {sorted(self.consumer.preparing)} are being recovered"
         return ""
-
-
-def log_emits(collector: Any, log: Logger, task: int) -> None:
-    """`topology_debug`: logs every emit of a task with its values and where it went."""
-    emit = collector.emit
-
-    def logged(values: Any, *more: Any, **named: Any) -> Any:
-        targets = emit(values, *more, **named)
-        log.info("emit", task=task, values=list(values), targets=list(targets))
-        return targets
-
-    collector.emit = logged
-
-
-def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
-    """Records and bytes of an item."""
-    return sum(len(records) for _, records in item), sum(len(record) for _, records in item for record in records)
 
 
 def _as_bytes(data: Any) -> bytes | None:

@@ -7,31 +7,29 @@ began would meet nobody who waits. So a task that is being moved can still hear 
 
 import asyncio
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
 from kstorm.core.ids import random_ids
 from kstorm.core.outbox import Outbox
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import drive, settle
 from kstorm.core.wire import CompletionFrame, decode
-from kstorm.errors import BrokerError, FrameError
+from kstorm.errors import FrameError
+from kstorm.runtime.completions import CompletionsReader
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.executor import Executor, TaskSlot, log_emits, size_of
+from kstorm.runtime.executor import Executor
 from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
-from kstorm.runtime.orders import Orders
 from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.slots import TaskSlot, log_emits, size_of
 from kstorm.topology import Topology, TopologyContext
 
 _CALLS_A_TURN = 100  # of next_tuple, per task, before the loop turns and what was emitted is sent
-_CLIENT_TIMEOUT = 20.0
-_POLL_SECONDS = 0.05
 _STALL_SECONDS = 5.0
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 
@@ -258,72 +256,6 @@ class SpoutExecutor(Executor[SpoutTask]):
             for name, count in _counts(slot.task).items():
                 totals[name] += count
         return totals
-
-
-class CompletionsReader(threading.Thread):
-    """Reads the completions of this process's tasks, on a thread of its own."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        topic: str,
-        loop: asyncio.AbstractEventLoop,
-        deliver: Callable[[list[Message]], None],
-        fatal: Callable[[Exception], None],
-    ) -> None:
-        super().__init__(name="completions-reader", daemon=True)
-        self._topic, self._loop, self._deliver, self._fatal = topic, loop, deliver, fatal
-        self._stopping = threading.Event()
-        self._orders = Orders()
-        self._consumer = Consumer(
-            {
-                **settings.client_config,
-                "client.id": settings.instance,
-                "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
-                "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
-                "queued.max.messages.kbytes": 16 * 1024,
-                "fetch.wait.max.ms": 100,
-                "fetch.queue.backoff.ms": 20,
-            }
-        )
-
-    async def add(self, partition: int) -> None:
-        """Reads a partition from its present end, which is known when this returns."""
-        await asyncio.wrap_future(self._orders.give(lambda: self._assign(partition)))
-
-    async def remove(self, partition: int) -> None:
-        """Reads a partition no more."""
-        place = [TopicPartition(self._topic, partition)]
-        await asyncio.wrap_future(self._orders.give(lambda: self._consumer.incremental_unassign(place)))
-
-    def run(self) -> None:
-        """Polls until `stop`."""
-        try:
-            while not self._stopping.is_set():
-                self._orders.serve()
-                first = self._consumer.poll(_POLL_SECONDS)
-                if first is not None:
-                    polled = [first, *self._consumer.consume(100, 0)]
-                    good = [message for message in polled if message.error() is None]
-                    self._loop.call_soon_threadsafe(self._deliver, good)
-        except Exception as error:  # noqa: BLE001 - the thread must not die silently
-            self._fatal(error)
-        finally:
-            self._consumer.close()
-
-    def _assign(self, partition: int) -> None:
-        place = TopicPartition(self._topic, partition)
-        try:
-            _low, high = self._consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
-            self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
-        except KafkaException as error:
-            raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
-
-    def stop(self) -> None:
-        """Ends the thread and waits for it."""
-        self._stopping.set()
-        self.join()
 
 
 _COUNTERS = ("emitted", "acked", "failed", "timed_out", "unknown")

@@ -1,0 +1,39 @@
+"""A task in a process, and the items of work that the consumer hands over."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from confluent_kafka import Message
+
+from kstorm.runtime.log import Logger
+from kstorm.runtime.progress import Progress
+
+T = TypeVar("T")
+
+
+@dataclass
+class TaskSlot(Generic[T]):
+    """A task that this process runs now."""
+
+    partition: int
+    task: T
+    active: bool = True
+    """False once it has to go: nothing more is executed."""
+    progress: Progress = field(default_factory=Progress)
+
+
+def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
+    """Records and bytes of an item."""
+    return sum(len(records) for _, records in item), sum(len(record) for _, records in item for record in records)
+
+
+def log_emits(collector: Any, log: Logger, task: int) -> None:
+    """`topology_debug`: logs every emit of a task with its values and where it went."""
+    emit = collector.emit
+
+    def logged(values: Any, *more: Any, **named: Any) -> Any:
+        targets = emit(values, *more, **named)
+        log.info("emit", task=task, values=list(values), targets=list(targets))
+        return targets
+
+    collector.emit = logged
