@@ -49,12 +49,13 @@ class KafkaConfig:
     none the less, alone."""
 
     socket_timeout_ms: int = field(default=10_000, kw_only=True)
-    """Milliseconds after which an unanswered request to a broker has failed (`socket.timeout.ms`)."""
+    """Milliseconds after which an unanswered request to a broker has failed (`socket.timeout.ms`); at least a second
+    more than `fetch_max_wait`, whatever is said here."""
 
     fetch_max_wait: int = field(default=500, kw_only=True)
     """Most milliseconds that a broker holds back its answer while it has nothing new (`fetch.wait.max.ms`). Storm's
-    default is 10,000; one connection serves all partitions of a broker here, and one that starts waits for the answer
-    under way, so it is shorter. New messages are answered at once, whatever this is."""
+    default is 10,000; but one connection serves all partitions of a broker here, and a partition that starts waits for
+    the answer under way (8.5 s were seen). New messages are answered at once, whatever this is."""
 
     buffer_size_bytes: int = field(default=1024 * 1024, kw_only=True)
     """Bytes of the socket's receive buffer (`socket.receive.buffer.bytes`); 0 leaves it to the system."""

@@ -8,6 +8,7 @@ first; offsets stored every `state_update_interval_ms` if they changed. Unlike S
 """
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import EmitState, KafkaMessageId
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+
+log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
 """Most messages read and emitted in one `next_tuple`; some 3 ms of work."""
@@ -62,6 +65,7 @@ class KafkaSpout(Spout):
         self._update_interval = self.spout_config.state_update_interval_ms / 1000
         self._next_update = self._clock() + self._update_interval
         self._problem: str | None = None
+        self._throttled: set[Partition] = set()
 
     def next_tuple(self) -> None:
         """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
@@ -75,6 +79,7 @@ class KafkaSpout(Spout):
             self._next_update = now + self._update_interval
             self._coordinator.commit()
             self._report_problem()
+            self._warn_if_throttled(now)
 
     def ack(self, message_id: KafkaMessageId) -> None:
         """Counts a tree of the message as complete."""
@@ -163,6 +168,20 @@ class KafkaSpout(Spout):
         if problem is not None and text != self._problem:
             self.collector.report_error(problem)
         self._problem = text
+
+    def _warn_if_throttled(self, now: float) -> None:
+        """Says once when a partition stands still because of one old message; else it would seem to have nothing new."""
+        throttled = {m.partition: m for m in self._coordinator.all_managers() if m.at_limit}
+        for partition in throttled.keys() - self._throttled:
+            manager = throttled[partition]
+            log.warning(
+                "%s[%d] emits nothing new: max_uncommitted_offsets=%d is reached, as offset %d has not been finished for %.0f s",
+                *partition,
+                self.spout_config.max_uncommitted_offsets,
+                manager.last_completed_offset,
+                manager.oldest_pending_age(now),
+            )
+        self._throttled = set(throttled)
 
     def _shut(self) -> None:
         self._offsets.flush(_FLUSH_SECS)

@@ -43,7 +43,7 @@ class Worker:
     def status(self) -> dict[str, Any] | None:
         """What its `/status` says; None if it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/status", timeout=_STATUS_SECONDS) as answer:  # noqa: S310
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/status", timeout=_STATUS_SECONDS) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except (OSError, urllib.error.URLError, ValueError):
@@ -95,6 +95,11 @@ class LocalProcesses:
             if worker.component in spouts:
                 self._supervisor.remove(worker.process, _STOP_SECONDS)
         self._supervisor.stop(_STOP_SECONDS)
+        self.workers.clear()
+
+    def kill(self) -> None:
+        """Kills all at once. What was in flight is done again when the topology is started anew."""
+        self._supervisor.stop(0)
         self.workers.clear()
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:

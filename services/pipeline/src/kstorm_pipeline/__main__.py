@@ -1,0 +1,129 @@
+"""The command line: `python -m kstorm_pipeline run | top | summary`.
+
+Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
+setting is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstorm_pipeline import report
+from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.run import check_brokers, run
+from kstorm_pipeline.session import start_spark
+from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
+from kstorm_pipeline.tables import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+_TOP = 10
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code. `argv` defaults to the process's own arguments."""
+    arguments = make_parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
+    try:
+        _command(arguments, load(arguments, os.environ, reads_kafka=arguments.command == "run"))
+    except SettingsError as error:
+        print(f"kstorm_pipeline: {error}", file=sys.stderr)
+        return 2
+    except PipelineError as error:
+        print(f"kstorm_pipeline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _command(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.command == "run":
+        check_brokers(settings)
+    started = time.monotonic()
+    logger.info("starting Spark on %s", settings.master)
+    spark = start_spark(settings)
+    logger.info("Spark %s started, %.1f s", spark.version, time.monotonic() - started)
+    tables = Tables(settings.tables)
+    try:
+        if arguments.command == "run":
+            run(spark, settings, tables)
+            _report_after_run(arguments, spark, tables)
+        elif arguments.command == "top":
+            sys.stdout.writelines(map(report.json_line, report.top(spark, tables, arguments.n)))
+        else:
+            sys.stdout.write(report.json_line(report.summary(spark, tables)))
+    finally:
+        spark.stop()
+
+
+def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables: Tables) -> None:
+    """Do what the flags of `run` ask for once the tables are up to date."""
+    if arguments.then_top is None and arguments.report is None and arguments.export_counts is None:
+        return
+    logger.info("reading the tables")
+    if arguments.export_counts is not None:
+        report.export_counts(spark, tables, arguments.export_counts)
+    if arguments.report is not None or arguments.then_top is not None:
+        found = report.report(spark, tables, arguments.then_top or _TOP)
+        if arguments.report is not None:
+            arguments.report.write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        if arguments.then_top is not None:
+            sys.stdout.writelines(map(report.json_line, found["top"]))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The commands and their flags."""
+    parser = argparse.ArgumentParser(
+        prog="kstorm_pipeline", description="Turns the sink topic into Delta tables with Spark."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    of_run = commands.add_parser("run", help="bring the tables up to date with the topic, or keep them so")
+    of_run.add_argument(
+        "--then-top", type=_positive, metavar="N", help="afterwards print the N top words, as `top` does"
+    )
+    of_run.add_argument(
+        "--report", type=Path, metavar="FILE", help="afterwards write row counts and top words, as JSON"
+    )
+    of_run.add_argument("--export-counts", type=Path, metavar="FILE", help="afterwards write all words, as JSON lines")
+    of_top = commands.add_parser("top", help="print the top words: word, count, occurrences, as JSON lines")
+    of_top.add_argument("--n", type=_positive, default=_TOP, metavar="N", help=f"how many (default {_TOP})")
+    of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
+    for command in (of_run, of_top, of_summary):
+        _add_settings(command)
+    return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """A flag for each setting; a flag that is not given is None, so that the environment can speak."""
+    texts = help_texts()
+    group = command.add_argument_group("settings", f"each also from the environment, as {PREFIX}NAME")
+    for each in fields(Settings):
+        text = texts[each.name].replace("%", "%%")
+        if each.name in PAIRS:
+            group.add_argument(PAIRS[each.name], dest=each.name, action="append", metavar="NAME=VALUE", help=text)
+        else:
+            group.add_argument(flag(each.name), metavar="VALUE", help=text)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Where the queries keep what they have done, and the check that it belongs to the tables.
+
+A checkpoint and the tables its query writes are one thing in two places. Without its checkpoint a query starts anew and
+would write all again; without a table it would go on and leave out what the table held. So the pipeline starts only if
+a query has both or neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+
+from kstorm_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+WRITTEN_BY = {
+    "bronze": ("bronze",),
+    "refine": ("silver", "quarantine", "word_counts", "counts_per_minute"),
+}
+"""The queries by name, each with the tables that it writes."""
+
+
+def checkpoint(settings: Settings, query: str) -> str:
+    """The directory or URL of a query's checkpoint."""
+    return f"{settings.checkpoint_root}/{query}"
+
+
+def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables) -> None:
+    """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint."""
+    for query, names in WRITTEN_BY.items():
+        place = checkpoint(settings, query)
+        remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
+        if _has_begun(spark, place):
+            for name in names:
+                if not tables.exists(spark, name):
+                    raise PipelineError(f"the table {tables.path(name)} is missing, its checkpoint is not: {remedy}")
+        else:
+            for name in names:
+                if tables.exists(spark, name) and not tables.is_empty(spark, name):
+                    raise PipelineError(f"the checkpoint {place} is missing, its table {name} is not: {remedy}")
+
+
+def _has_begun(spark: SparkSession, place: str) -> bool:
+    try:
+        spark.read.text(f"{place}/metadata")  # Spark writes this file before a query's first batch
+    except AnalysisException:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""Reading a record of the sink topic: typed columns, or the reason why it cannot be typed.
+
+Strict on purpose. Spark's `from_json` would take `{"count": "12"}` or `{"word": 12}` with a shrug; here a field has the
+very JSON type that the schema says or the record is quarantined. Fields that the schema does not name are let through
+unread, so that a topology may add some. Nothing in here raises, whatever the bytes are: one bad record must not stop a
+stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FIELDS = {"word": "STRING", "count": "BIGINT", "id": "STRING", "emitted_at": "BIGINT"}
+_WORDS_FOR_TYPES = {"STRING": "a string", "BIGINT": "a whole number"}
+_LAST_MILLISECOND = 253402300799999  # of the year 9999, the last that Spark's timestamps are made for
+
+
+def read_records(rows: DataFrame) -> DataFrame:
+    """Bronze rows as they are, plus `reason` (null if the record is good) and the typed columns of silver.
+
+    The typed columns mean something only where `reason` is null.
+    """
+    # The brackets make the parser look at the whole text: alone it would stop, content, after the first value.
+    parsed = rows.withColumn("_text", sf.col("value").cast("string")).withColumn(
+        "_json", sf.try_parse_json(sf.concat(sf.lit("["), "_text", sf.lit("]")))
+    )
+    for name, sql_type in _FIELDS.items():
+        parsed = parsed.withColumn(f"_{name}", sf.try_variant_get("_json", f"$[0].{name}", "variant"))
+        parsed = parsed.withColumn(name, sf.try_variant_get(f"_{name}", "$", sql_type.lower()))
+    return parsed.select(
+        *rows.columns,
+        _reason().alias("reason"),
+        "word",
+        "count",
+        "id",
+        sf.timestamp_millis(sf.when(_in_time(), sf.col("emitted_at"))).alias("emitted_at"),
+        sf.col("timestamp").alias("event_time"),
+        sf.regexp_extract("id", "-([0-9]+)-[0-9]+$", 1).try_cast("bigint").alias("source_offset"),
+    )
+
+
+def _reason() -> Column:
+    """The first thing that is wrong with the record, or null."""
+    shape = sf.schema_of_variant(sf.try_variant_get("_json", "$[0]", "variant"))
+    second = sf.try_variant_get("_json", "$[1]", "variant")
+    reason = (
+        sf.when(sf.col("value").isNull(), "the value is null")
+        .when(~sf.is_valid_utf8("_text"), "the value is not UTF-8")
+        .when(sf.col("_json").isNull() | second.isNotNull(), "the value is not JSON")
+        .when(sf.coalesce(~shape.startswith("OBJECT"), sf.lit(True)), "the value is not a JSON object")
+    )
+    for name, sql_type in _FIELDS.items():
+        found = sf.schema_of_variant(f"_{name}")
+        wanted = _WORDS_FOR_TYPES[sql_type]
+        reason = reason.when(found.isNull(), f"field {name} is missing")
+        reason = reason.when(found != sql_type, sf.concat(sf.lit(f"field {name} is not {wanted} but "), found))
+    return (
+        reason.when(sf.col("id") == "", "field id is empty")
+        .when(sf.col("count") < 1, "field count is below 1")
+        .when(~_in_time(), "field emitted_at is not a time in milliseconds between the years 1970 and 9999")
+    )
+
+
+def _in_time() -> Column:
+    return sf.col("emitted_at").between(0, _LAST_MILLISECOND)

@@ -1,0 +1,67 @@
+"""The Spark session, configured once for whatever master it runs on."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import chdir
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kstorm_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from kstorm_pipeline.settings import Settings
+
+PACKAGES = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0", "io.delta:delta-spark_2.13:4.0.0")
+"""What Spark needs beyond its own jars, where no jars are given."""
+
+
+def start_spark(settings: Settings) -> SparkSession:
+    """Start Spark, or join the session that this process has; raises PipelineError if it does not start."""
+    builder = SparkSession.builder.appName("kstorm-pipeline").master(settings.master)
+    for name, value in {**_conf(settings), **settings.spark_conf}.items():
+        builder = builder.config(name, value)
+    try:
+        with chdir(_scratch()):
+            return builder.getOrCreate()
+    except PySparkException as error:
+        raise PipelineError(
+            f"Spark did not start ({error}); it needs Java 17 or 21, found by JAVA_HOME or PATH"
+        ) from error
+
+
+def _scratch() -> Path:
+    """A directory for the JVM to run in, gone with this process: Spark makes `artifacts` and `spark-warehouse` there."""
+    directory = mkdtemp(prefix="kstorm-spark-")
+    atexit.register(rmtree, directory, ignore_errors=True)
+    return Path(directory)
+
+
+def _conf(settings: Settings) -> dict[str, str]:
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    conf = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        # Delta's own bookkeeping runs as Spark jobs too, in 50 tasks unless told otherwise.
+        "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
+        # A batch writes a few small files; after fifty of them Delta makes one, so reading does not slow down for ever.
+        "spark.databricks.delta.autoCompact.enabled": "true",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {settings.driver_java_options}".strip(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if settings.jars:
+        conf["spark.jars"] = ",".join(settings.jars)
+    else:
+        conf["spark.jars.packages"] = ",".join(PACKAGES)
+    if settings.master.startswith("local["):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf

@@ -1,0 +1,245 @@
+"""Settings of the pipeline, from flags and the environment.
+
+Each setting has a flag (`--max-records-per-batch`) and an environment variable (`KSTORM_PIPELINE_MAX_RECORDS_PER_BATCH`);
+the flag wins. All are read and checked before Spark starts: a mistake costs a line and no time.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from kstorm_pipeline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+PREFIX = "KSTORM_PIPELINE_"
+
+Trigger = Literal["available-now", "continuous"]
+
+PAIRS = {"kafka_options": "--kafka-option", "spark_conf": "--spark-conf"}
+"""Settings made of name and value, with their flags (given once a pair); the environment has them as a JSON object."""
+
+_HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:\[\]]+):(?P<port>[0-9]{1,5})")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|spark://.+|k8s://.+")
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_MEMORY = re.compile(r"[1-9][0-9]*[mg]")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that the pipeline can be told."""
+
+    tables: str
+    """Where the Delta tables lie: a directory or a URL that Spark's file systems know. Needed by every command."""
+    bootstrap_servers: str = ""
+    """Kafka's bootstrap servers, `host:port[,host:port…]`. Needed by `run`."""
+    topic: str = ""
+    """The sink topic that is read. Needed by `run`."""
+    checkpoints: str = ""
+    """Where the queries keep what they have done; belongs to the tables. Default: `_checkpoints` below `tables`."""
+    master: str = "local[*]"
+    """Spark's master URL: `local[*]`, `spark://…`, `k8s://…`, `yarn`."""
+    trigger: Trigger = "available-now"
+    """`available-now` takes what the topic holds now, then ends; `continuous` goes on until it is told to stop."""
+    interval_seconds: float = 10.0
+    """Seconds from batch to batch under the trigger `continuous`."""
+    starting_offsets: str = "earliest"
+    """Where the very first run begins: `earliest`, `latest` or Spark's JSON; later runs go on where the last ended."""
+    max_records_per_batch: int = 500_000
+    """The most records that a batch takes from Kafka; bounds the memory and the work that a crash repeats."""
+    allow_data_loss: bool = False
+    """Whether to go on when Kafka no longer has records that were not read yet (they are lost then); else it is an error."""
+    jars: tuple[str, ...] = ()
+    """Jars for Spark, separated by commas: the Kafka connector, Delta and what they need. Default: resolved by Ivy."""
+    driver_memory: str = "1g"
+    """Heap of the driver, which under `local` is all of Spark: a number followed by `m` or `g`."""
+    driver_java_options: str = ""
+    """More options for the driver's JVM. `-XX:TieredStopAtLevel=1` took a third off the CPU time of half a million records."""
+    shuffle_partitions: int = 4
+    """Partitions of a shuffle; about twice the cores."""
+    kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More settings for Kafka's client, by their Kafka names (`security.protocol`, `sasl.jaas.config`, …)."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More settings for Spark; they win over the pipeline's own."""
+
+    @property
+    def checkpoint_root(self) -> str:
+        """`checkpoints`, or its default."""
+        return (self.checkpoints or f"{self.tables.rstrip('/')}/_checkpoints").rstrip("/")
+
+
+def load(arguments: Namespace, environment: Mapping[str, str], *, reads_kafka: bool) -> Settings:
+    """The settings from parsed flags (None where not given) and the environment.
+
+    `reads_kafka` says whether the command needs a topic. Raises SettingsError with one line that names the setting.
+    """
+    values: dict[str, object] = {}
+    for each in fields(Settings):
+        text = environment.get(PREFIX + each.name.upper(), "").strip()
+        given = getattr(arguments, each.name, None)
+        if each.name in PAIRS:
+            values[each.name] = {**_json_object(each.name, text), **_pairs(each.name, given or ())}
+        elif given is not None or text:
+            values[each.name] = _PARSERS.get(each.name, _plain)(each.name, text if given is None else str(given))
+    for name in ("tables", "bootstrap_servers", "topic") if reads_kafka else ("tables",):
+        if not values.get(name):
+            raise SettingsError(f"{_name(name)} is not set")
+    settings = Settings(**values)  # type: ignore[arg-type]
+    _check_together(settings)
+    return settings
+
+
+def flag(name: str) -> str:
+    """The command line flag of a setting."""
+    return PAIRS.get(name, "--" + name.replace("_", "-"))
+
+
+def help_texts() -> dict[str, str]:
+    """What each setting means: the docstrings under the fields of `Settings`."""
+    body = ast.parse(inspect.getsource(Settings)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        statement.target.id: text.value.value
+        for statement, text in pairwise(body.body)
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _name(name: str) -> str:
+    return f"{flag(name)} ({PREFIX}{name.upper()})"
+
+
+def _plain(_: str, text: str) -> str:
+    return text
+
+
+def _servers(name: str, text: str) -> str:
+    servers = [server.strip() for server in text.split(",")]
+    for server in servers:
+        match = _HOST_AND_PORT.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 65536:
+            raise SettingsError(f"{_name(name)} has {server!r}, which is not host:port")
+    return ",".join(servers)
+
+
+def _topic(name: str, text: str) -> str:
+    if not _TOPIC.fullmatch(text):
+        raise SettingsError(f"{_name(name)} is {text!r}; a topic has letters, digits, '.', '_' and '-', at most 249")
+    return text
+
+
+def _master(name: str, text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        raise SettingsError(f"{_name(name)} is {text!r}; give local[*], spark://host:port, k8s://https://… or yarn")
+    return text
+
+
+def _trigger(name: str, text: str) -> Trigger:
+    if text not in get_args(Trigger):
+        raise SettingsError(f"{_name(name)} is {text!r}; give {' or '.join(get_args(Trigger))}")
+    return cast("Trigger", text)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 86400:
+        raise SettingsError(f"{_name(name)} is {text!r}; give seconds above 0, at most 86400")
+    return seconds
+
+
+def _whole(name: str, text: str) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
+        raise SettingsError(f"{_name(name)} is {text!r}; give a whole number of 1 or more")
+    return int(text)
+
+
+def _truth(name: str, text: str) -> bool:
+    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in truths:
+        raise SettingsError(f"{_name(name)} is {text!r}; give true or false")
+    return truths[text.lower()]
+
+
+def _place(name: str, text: str) -> str:
+    if _URL.match(text):
+        return text
+    if Path(text).exists() and not Path(text).is_dir():
+        raise SettingsError(f"{_name(name)} is {text!r}, which is a file; give a directory")
+    return str(Path(text).absolute())
+
+
+def _jars(name: str, text: str) -> tuple[str, ...]:
+    jars = [jar.strip() for jar in text.split(",") if jar.strip()]
+    for jar in jars:
+        if not _URL.match(jar) and not Path(jar).is_file():
+            raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
+    return tuple(jar if _URL.match(jar) else str(Path(jar).absolute()) for jar in jars)
+
+
+def _memory(name: str, text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise SettingsError(f"{_name(name)} is {text!r}; give a number followed by m or g, such as 800m")
+    return text
+
+
+def _offsets(name: str, text: str) -> str:
+    if text not in ("earliest", "latest"):
+        _json_object(name, text, "earliest, latest or ")
+    return text
+
+
+def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        # The value stays out of the message: options carry passwords.
+        raise SettingsError(f"{_name(name)} cannot be read; give {or_else}a JSON object")
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+
+
+def _pairs(name: str, texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise SettingsError(f"{_name(name)} was given without a value; give NAME=VALUE")
+    return {text.partition("=")[0].strip(): text.partition("=")[2] for text in texts}
+
+
+def _check_together(settings: Settings) -> None:
+    if settings.starting_offsets.startswith("{") and settings.topic not in json.loads(settings.starting_offsets):
+        raise SettingsError(f"{_name('starting_offsets')} does not name the topic {settings.topic!r}")
+
+
+_PARSERS = {
+    "tables": _place,
+    "checkpoints": _place,
+    "bootstrap_servers": _servers,
+    "topic": _topic,
+    "master": _master,
+    "trigger": _trigger,
+    "interval_seconds": _seconds,
+    "starting_offsets": _offsets,
+    "max_records_per_batch": _whole,
+    "allow_data_loss": _truth,
+    "jars": _jars,
+    "driver_memory": _memory,
+    "shuffle_partitions": _whole,
+}

@@ -1,0 +1,85 @@
+"""Following running queries: what they do goes to the log, and a stop lets the batch in hand finish."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1
+_SILENT_SECONDS = 5.0
+"""After this long without news from a query that is at work, the log says so."""
+_STOP_SECONDS = 45.0
+"""How long the batches in hand may take after a stop; below the 60 s that Kubernetes is told to wait."""
+
+
+def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
+    """Follow the queries until all have ended or `stop` is set; none is active afterwards.
+
+    Raises StreamingQueryException as soon as one has failed.
+    """
+    logs = [_Log(query) for query in queries]
+    try:
+        active = len(queries)
+        while active and not stop.is_set():
+            active = 0
+            for query, log in zip(queries, logs, strict=True):
+                active += not query.awaitTermination(_POLL_SECONDS)
+                log.look()
+        if stop.is_set():
+            logger.info("stopping after the batch in hand")
+            _finish_batches(queries)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+class _Log:
+    """What of one query has been logged."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._batch = -1
+        self._began = self._spoke = time.monotonic()
+        logger.info("%s: reading", query.name)
+
+    def look(self) -> None:
+        """Log the batches since the last look; if there are none for a while, that one is at work."""
+        now = time.monotonic()
+        for progress in self._query.recentProgress:
+            if progress.batchId > self._batch:
+                self._batch = progress.batchId
+                self._began = self._spoke = now
+                if progress.numInputRows:
+                    seconds = progress.batchDuration / 1000
+                    logger.info(
+                        "%s: batch %d: %d rows, %.1f s", progress.name, progress.batchId, progress.numInputRows, seconds
+                    )
+        if not (self._query.isActive and self._query.status["isTriggerActive"]):
+            self._began = self._spoke = now
+        elif now - self._spoke >= _SILENT_SECONDS:
+            self._spoke = now
+            logger.info("%s: at work on batch %d for %.0f s", self._query.name, self._batch + 1, now - self._began)
+
+
+def _finish_batches(queries: Sequence[StreamingQuery]) -> None:
+    """Wait until each query is between two batches. A stop at any other moment is safe too, only noisy."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    in_hand = [_last_batch(query) for query in queries]
+    for query, batch in zip(queries, in_hand, strict=True):
+        while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == batch:
+            if time.monotonic() > deadline:
+                return
+            query.awaitTermination(_POLL_SECONDS)
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    return -1 if query.lastProgress is None else query.lastProgress.batchId

@@ -1,0 +1,62 @@
+"""`python -m kstorm.local.demo`, which `./run demo` starts."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from kstorm.local.cli import run_command
+from kstorm.local.demo.run import Demo, Options, check_report
+
+_MESSAGES: Final = 30_000
+
+
+def main() -> int:
+    """Run the demo; return its exit code: 0 well, 1 something lost or wrong, 2 it could not be run, 130 interrupted."""
+    options = _options()
+    return run_command("kstorm demo", lambda: _run(options))
+
+
+def _run(options: Options) -> int:
+    if options.report is not None:
+        check_report(options.report)
+    return Demo(options, Console()).run()
+
+
+def _options() -> Options:
+    parser = argparse.ArgumentParser(
+        prog="./run demo",
+        description="Word count from a Kafka topic to a Spark table: every tuple tree is tracked, an acker and a counting"
+        " process are killed halfway, and the result is compared with an independent count of the input.",
+    )
+    parser.add_argument(
+        "--messages",
+        type=_positive,
+        default=_MESSAGES,
+        metavar="N",
+        help=f"sentences to produce (default {_MESSAGES:,})",
+    )
+    parser.add_argument("--no-break", dest="breaking", action="store_false", help="kill nothing")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one")
+    parser.add_argument(
+        "--workdir",
+        type=Path,
+        metavar="DIR",
+        help="gets a folder with this run's logs and tables (default .kstorm/runs)",
+    )
+    return Options(**vars(parser.parse_args()))
+
+
+def _positive(text: str) -> int:
+    number = int(text.replace("_", "").replace(",", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Runs the Spark pipeline over the sink topic, once, and reads what its tables say then."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from kstorm.errors import LocalError
+from kstorm.local.jars import spark_jars
+from kstorm.local.java import spark_environment
+from kstorm.local.processes import ManagedProcess
+
+_MODULE: Final = "kstorm_pipeline"
+_LONGEST_SECS: Final = 900.0
+_LOOK_SECS: Final = 1.0
+_TOP: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class GoldWord:
+    """A row of the gold table."""
+
+    word: str
+    count: int
+    """The latest count of the topology: at least once."""
+    occurrences: int
+    """Distinct ids: exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the pipeline made."""
+
+    directory: Path
+    rows: Mapping[str, int]
+    """Rows of bronze, silver, quarantine and gold."""
+    words: Sequence[GoldWord]
+    """The gold table."""
+    seconds: float
+    """How long it took, with Spark's start."""
+
+    @property
+    def top(self) -> list[GoldWord]:
+        """The ten words with the most occurrences."""
+        return sorted(self.words, key=lambda row: (-row.occurrences, row.word))[:_TOP]
+
+    def wrong(self, truth: Mapping[str, int]) -> dict[str, int]:
+        """Words whose occurrences are not the truth exactly, or whose count is below it, with what the table says."""
+        found = {row.word: row for row in self.words}
+        wrong = {word: 0 for word in truth if word not in found}
+        for word, row in found.items():
+            if word not in truth or row.occurrences != truth[word]:
+                wrong[word] = row.occurrences
+            elif row.count < truth[word]:
+                wrong[word] = row.count
+        return wrong
+
+
+def make_pipeline(workdir: Path, bootstrap: str, topic: str) -> ManagedProcess:
+    """The process that brings the tables below `workdir` up to date; not started yet."""
+    if find_spec(_MODULE) is None:
+        raise LocalError(f"the package {_MODULE} is not installed: start by ./run, which installs it")
+    arguments: dict[str, Any] = {
+        "--bootstrap-servers": bootstrap,
+        "--topic": topic,
+        "--tables": workdir / "tables",
+        "--trigger": "available-now",
+        "--jars": ",".join(map(str, spark_jars())),
+        "--report": workdir / "tables.json",
+        "--export-counts": workdir / "gold.jsonl",
+    }
+    flags = [str(part) for pair in arguments.items() for part in pair]
+    return ManagedProcess(
+        "pipeline", [sys.executable, "-m", _MODULE, "run", *flags], workdir=workdir, environment=spark_environment()
+    )
+
+
+def run_pipeline(
+    process: ManagedProcess, workdir: Path, say: Callable[[str], None], on_look: Callable[[], None]
+) -> Tables:
+    """Run it to its end, passing on what it logs; `LocalError` with the end of its log if it fails.
+
+    `on_look` is called every second: what it used is only known of a process that runs.
+    """
+    started = time.monotonic()
+    log = _NewLines(process.log_path)
+    process.start()
+    try:
+        while process.alive:
+            if time.monotonic() - started > _LONGEST_SECS:
+                raise LocalError(f"the pipeline is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
+            on_look()
+            for line in log.read():
+                say(line)
+            process.wait(_LOOK_SECS)
+    finally:
+        process.stop()
+    for line in log.read():
+        say(line)
+    if process.returncode:
+        raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
+    return read_tables(workdir, time.monotonic() - started)
+
+
+def read_tables(workdir: Path, seconds: float) -> Tables:
+    """What the pipeline left to be read without Spark."""
+    report = json.loads((workdir / "tables.json").read_text(encoding="utf-8"))
+    with (workdir / "gold.jsonl").open(encoding="utf-8") as lines:
+        words = [GoldWord(**json.loads(line)) for line in lines]
+    rows = {
+        "bronze": report["bronze"],
+        "silver": report["silver"],
+        "quarantine": report["quarantine"],
+        "gold": report["gold_rows"],
+    }
+    return Tables(workdir / "tables", rows, words, seconds)
+
+
+class _NewLines:
+    """The pipeline's own lines of a log that is being written: `… INFO text`. Spark's and Java's are left out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = path.stat().st_size if path.exists() else 0
+
+    def read(self) -> list[str]:
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._position += len(whole)
+        lines = whole.decode(errors="replace").splitlines()
+        return [text for _, mark, text in (line.partition(" INFO ") for line in lines) if mark]

@@ -1,0 +1,170 @@
+"""`python -m kstorm.local.topology MODULE:ATTR`, which `./run topology` starts: runs a topology on this machine.
+
+One process an executor, as on Kubernetes; Kafka and ZooKeeper are started unless they are given. It shows what happens
+until Ctrl-C, and then lets open trees finish.
+"""
+
+import argparse
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from kstorm.errors import ConfigError, TopicError
+from kstorm.kafka import KafkaSpout
+from kstorm.local.cli import run_command
+from kstorm.local.cluster import LocalProcesses
+from kstorm.local.endpoints import open_endpoints
+from kstorm.local.paths import run_directory
+from kstorm.local.topics import create_topic, topic_names
+from kstorm.local.view import LiveView
+from kstorm.local.watch import Watch
+from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import ensure_topics
+from kstorm.topology import Topology
+
+_PARTITIONS: Final = 12
+_READY_SECS: Final = 240.0
+_LOOK_SECS: Final = 0.5
+
+# What the topology needs is created with exact partition counts before anything runs. What remains is the topics that
+# its bolts write to, of which only the bolts know.
+_KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions": str(_PARTITIONS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be asked for."""
+
+    reference: str
+    """The topology: `package.module:attribute`."""
+    topics: tuple[tuple[str, int], ...] = ()
+    """Topics to create besides the topology's own, with their partition counts."""
+    bootstrap: str | None = None
+    """Kafka of the user's own; None: an embedded one."""
+    zookeeper: str | None = None
+    """ZooKeeper of the user's own; None: an embedded one."""
+    workdir: Path | None = None
+    """Folder that gets a folder for this run; None: `.kstorm/runs`."""
+
+
+def main() -> int:
+    """Run the topology; return the exit code: 0 after Ctrl-C, 2 if it cannot be run."""
+    arguments = _parser().parse_args()
+    return run_command("kstorm topology", lambda: run(_options(arguments), Console()))
+
+
+def run(options: Options, console: Console) -> int:
+    """Run until `KeyboardInterrupt`; raises `KstormError` for what the user can mend."""
+    settings = Settings(topology=options.reference)
+    topology = settings.load_topology()  # a mistake in there costs a second, not the servers' start
+    directory = run_directory(options.workdir)
+    logging.basicConfig(filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s")
+    console.print(f"logs of this run: {directory}", markup=False, highlight=False, soft_wrap=True)
+    if not (options.bootstrap and options.zookeeper):
+        console.print("starting the servers that were not given")
+    with open_endpoints(directory, options.bootstrap, options.zookeeper, _KAFKA_SETTINGS) as endpoints:
+        settings = Settings(
+            topology=options.reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+        )
+        ensure_topics(topology, settings)
+        for topic, partitions in options.topics:
+            create_topic(settings, topic, partitions)
+        sources = _provide_sources(topology, settings, create=options.bootstrap is None)
+        processes = LocalProcesses(
+            topology, options.reference, endpoints.bootstrap, endpoints.zookeeper, workdir=directory
+        )
+        _print_how_to(console, endpoints.bootstrap, sources)
+        _run_processes(processes, console)
+    return 0
+
+
+def _run_processes(processes: LocalProcesses, console: Console) -> None:
+    try:
+        processes.start()
+        with console.status("waiting until all processes are ready") as status:
+            processes.wait_ready(_READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}"))
+        _show(processes, console)
+        console.print("stopping: spouts first, so that open trees can finish", highlight=False)
+        processes.stop()
+    except BaseException:
+        processes.kill()
+        raise
+
+
+def _show(processes: LocalProcesses, console: Console) -> None:
+    """Show the topology until Ctrl-C."""
+    watch = Watch(processes)
+    try:
+        with LiveView(console) as view:
+            while True:
+                view.show(watch.look())
+                time.sleep(_LOOK_SECS)
+    except KeyboardInterrupt:
+        return
+
+
+def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> list[str]:
+    """The topics that KafkaSpouts read; on an embedded Kafka they are created, elsewhere they must be there."""
+    spouts = [spec.component for spec in topology.spouts]
+    sources = list(dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout)))
+    if create:
+        for topic in sources:
+            create_topic(settings, topic, _PARTITIONS)
+    elif missing := [topic for topic in sources if topic not in topic_names(settings)]:
+        raise TopicError(
+            f"topology {topology.name!r} reads the topic {missing[0]!r}, which Kafka at {settings.bootstrap_servers} does"
+            f" not have: create it, or add --topic {missing[0]}:{_PARTITIONS}"
+        )
+    return sources
+
+
+def _print_how_to(console: Console, bootstrap: str, sources: list[str]) -> None:
+    console.print(f"Kafka is at {bootstrap}; Ctrl-C ends the topology", highlight=False)
+    for topic in sources:
+        command = f"{sys.executable} -m kstorm.local.produce {bootstrap} {topic}"
+        console.print("what you type into this, in another terminal, becomes messages, a line each:", highlight=False)
+        console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    return Options(
+        arguments.reference,
+        tuple(map(_topic, arguments.topic)),
+        arguments.bootstrap,
+        arguments.zookeeper,
+        arguments.workdir,
+    )
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isdigit() and int(count) > 0)):
+        raise ConfigError(f"--topic {text}: give NAME or NAME:PARTITIONS, such as sentences:12")
+    return name, int(count) if colon else _PARTITIONS
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./run topology", description="Run a topology on this machine, watched live.")
+    parser.add_argument("reference", metavar="MODULE:ATTR", help="such as examples.wordcount:topology")
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS]",
+        help=f"create this topic too, unless it exists ({_PARTITIONS} partitions unless said); may be given again",
+    )
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one")
+    parser.add_argument(
+        "--workdir", type=Path, metavar="DIR", help="gets a folder with this run's logs (default .kstorm/runs)"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Shows a running topology: a table that is drawn anew on a terminal, a line every two seconds elsewhere."""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from kstorm.local.watch import ComponentState, Snapshot
+
+_LINE_SECS: Final = 2.0
+
+
+class LiveView:
+    """A context manager; `goal` is the number of trees that make the progress bar full, None for no bar.
+
+    What is printed to `console` meanwhile appears above the table.
+    """
+
+    def __init__(self, console: Console, goal: int | None = None) -> None:
+        self._console, self._goal = console, goal
+        self._started = time.monotonic()
+        self._next_line = 0.0
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, snapshot: Snapshot, notes: Sequence[str] = ()) -> None:
+        """Show how things stand; `notes` are lines below the table."""
+        now = time.monotonic()
+        if self._live is not None:
+            self._live.update(render(snapshot, self._goal, now - self._started, notes), refresh=True)
+        elif now >= self._next_line:
+            self._next_line = now + _LINE_SECS
+            line = " · ".join([plain_line(snapshot, self._goal), *notes])
+            self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def render(snapshot: Snapshot, goal: int | None, seconds: float, notes: Sequence[str]) -> RenderableType:
+    """The table, the progress bar and the notes."""
+    parts: list[RenderableType] = [_table(snapshot)]
+    line = Table.grid(padding=(0, 2))
+    cells: list[RenderableType] = [f"{seconds:.0f} s"]
+    if goal is not None:
+        cells += [ProgressBar(total=goal, completed=min(snapshot.acked, goal), width=40), f"of {goal:,} trees"]
+    cells += [f"{snapshot.acked:,} complete", f"{snapshot.acked_per_second:,.0f} a second"]
+    line.add_row(*cells)
+    parts.append(line)
+    if snapshot.down:
+        parts.append(Text(f"not there or not ready: {', '.join(snapshot.down)}", style="bold red"))
+    parts += [Text(f"{state.component}: {state.last_error}", style="red") for state in _in_trouble(snapshot)]
+    parts += [Text(note, style="yellow") for note in notes]
+    return Group(*parts)
+
+
+def plain_line(snapshot: Snapshot, goal: int | None) -> str:
+    """The same in one line, without the components' columns."""
+    spouts = snapshot.spouts
+    parts = [f"acked {snapshot.acked:,}" + ("" if goal is None else f" of {goal:,}")]
+    parts.append(f"{snapshot.acked_per_second:,.0f}/s")
+    parts.append(f"in flight {sum(spout.total.pending for spout in spouts):,}")
+    parts.append(f"failed {snapshot.failed:,}")
+    for spout in spouts:
+        low, high = (_latency(spout, share) for share in (0.5, 0.99))
+        parts.append(f"{spout.component} p50 {low} p99 {high}")
+    parts += [
+        f"{state.component} executed {state.total.executed:,}" for state in snapshot.components if not _own(state)
+    ]
+    parts += [f"open trees {state.total.pending:,}" for state in snapshot.components if state.kind == "acker"]
+    if snapshot.down:
+        parts.append(f"not ready: {', '.join(snapshot.down)}")
+    parts += [f"{state.component}: {state.last_error}" for state in _in_trouble(snapshot)]
+    return " · ".join(parts)
+
+
+def _own(state: ComponentState) -> bool:
+    return state.kind in ("spout", "acker")
+
+
+def _in_trouble(snapshot: Snapshot) -> list[ComponentState]:
+    return [state for state in snapshot.components if state.last_error]
+
+
+def _table(snapshot: Snapshot) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)  # fits into 80 columns
+    table.add_column("component", no_wrap=True)
+    table.add_column("up", no_wrap=True)
+    for name in ("emitted", "executed", "acked", "failed", "pending", "p50", "p99", "frames"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for state in snapshot.components:
+        total = state.total
+        table.add_row(
+            Text(state.component),
+            f"{state.ready}/{state.processes}",
+            *(f"{count:,}" for count in (total.emitted, total.executed, total.acked)),
+            Text(f"{total.failed:,}", style="red" if total.failed else ""),
+            f"{total.pending:,}",
+            _latency(state, 0.5),
+            _latency(state, 0.99),
+            f"{total.frames_in:,}",
+        )
+    return table
+
+
+def _latency(state: ComponentState, share: float) -> str:
+    """Of the last seconds."""
+    seconds = state.recent.latency(share)
+    return "–" if seconds is None else format_seconds(seconds)
+
+
+def format_seconds(seconds: float) -> str:
+    """`12 ms`, `3.4 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

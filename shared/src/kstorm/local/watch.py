@@ -1,0 +1,192 @@
+"""What a running topology has done so far, by component: the services' `/status` pages, added up.
+
+The rule: what was counted stays counted. A process that dies takes its counters along and begins again at zero; what was
+last seen of each life is kept, so sums never go down, and miss at most what happened between the last look and the death.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
+from typing import Any, Final, Self
+
+from kstorm.local.cluster import LocalProcesses, Worker
+from kstorm.runtime.metrics import quantile
+
+_WINDOW_SECS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts since the start; `pending` is how many there are now. An acker acks trees, and its pending trees are open."""
+
+    emitted: int = 0
+    executed: int = 0
+    acked: int = 0
+    failed: int = 0
+    pending: int = 0
+    frames_in: int = 0
+    errors: int = 0
+    latency_counts: tuple[int, ...] = ()
+    """A histogram, as `kstorm.runtime.metrics.quantile` reads it."""
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any]) -> Self:
+        """The figures that a `/status` page tells; what it does not tell is 0."""
+        counts = {field.name: status.get(field.name, 0) for field in fields(cls) if field.name != "latency_counts"}
+        return cls(**counts, latency_counts=tuple(status.get("latency_counts", ())))
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(other, 1)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(other, -1)
+
+    def latency(self, share: float) -> float | None:
+        """Seconds below which `share` of the latencies lie, to 30 %; None without any."""
+        return quantile(list(self.latency_counts), share)
+
+    def _combine(self, other: Self, sign: int) -> Self:
+        counts = {
+            field.name: getattr(self, field.name) + sign * getattr(other, field.name)
+            for field in fields(self)
+            if field.name != "latency_counts"
+        }
+        buckets = zip_longest(self.latency_counts, other.latency_counts, fillvalue=0)
+        return type(self)(**counts, latency_counts=tuple(mine + sign * theirs for mine, theirs in buckets))
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentState:
+    """One component at one moment."""
+
+    component: str
+    kind: str
+    """`spout`, `bolt` or `acker`; empty until a process of it has answered."""
+    processes: int
+    """How many there should be."""
+    ready: int
+    """How many of them do their share."""
+    total: Figures
+    """Since the start."""
+    recent: Figures
+    """In the last `recent_secs` (`pending`: how much it grew)."""
+    recent_secs: float
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All components at one moment, spouts first, ackers last."""
+
+    components: Sequence[ComponentState]
+    down: Sequence[str]
+    """Processes that do not answer or are not ready, by name."""
+
+    @property
+    def spouts(self) -> list[ComponentState]:
+        """The spouts, which know how trees ended."""
+        return [state for state in self.components if state.kind == "spout"]
+
+    @property
+    def acked(self) -> int:
+        """Trees completed."""
+        return sum(spout.total.acked for spout in self.spouts)
+
+    @property
+    def failed(self) -> int:
+        """Trees failed or timed out."""
+        return sum(spout.total.failed for spout in self.spouts)
+
+    @property
+    def emitted(self) -> int:
+        """Trees begun."""
+        return sum(spout.total.emitted for spout in self.spouts)
+
+    @property
+    def acked_per_second(self) -> float:
+        """Trees completed a second, lately."""
+        return sum(spout.recent.acked / spout.recent_secs for spout in self.spouts if spout.recent_secs)
+
+    @property
+    def complete_latency_counts(self) -> list[int]:
+        """From emit to ack of a tree, since the start, as a histogram."""
+        return list(sum((spout.total for spout in self.spouts), Figures()).latency_counts)
+
+
+class Watch:
+    """Looks at the workers of a topology. `look` asks all of them, and takes up to 2 s if one does not answer."""
+
+    def __init__(self, processes: LocalProcesses) -> None:
+        self._processes = processes
+        self._lives: dict[str, _Lives] = {}
+        self._history: deque[tuple[float, dict[str, Figures]]] = deque()
+
+    def look(self) -> Snapshot:
+        """Ask every worker and add up."""
+        workers = list(self._processes.workers)
+        statuses = self._processes.statuses()
+        for worker in workers:
+            self._lives.setdefault(worker.name, _Lives()).learn(statuses.get(worker.name))
+        now = time.monotonic()
+        by_component: dict[str, list[Worker]] = {}
+        for worker in workers:
+            by_component.setdefault(worker.component, []).append(worker)
+        totals = {
+            component: sum((self._lives[worker.name].total for worker in of_it), Figures())
+            for component, of_it in by_component.items()
+        }
+        since, before = self._remember(now, totals)
+        states = [
+            self._state(component, of_it, totals[component], before.get(component, Figures()), now - since)
+            for component, of_it in by_component.items()
+        ]
+        states.sort(key=lambda state: ("spout", "bolt", "acker", "").index(state.kind))
+        return Snapshot(states, [worker.name for worker in workers if not self._lives[worker.name].ready])
+
+    def _remember(self, now: float, totals: dict[str, Figures]) -> tuple[float, dict[str, Figures]]:
+        """The totals of some seconds ago, to compare with."""
+        self._history.append((now, totals))
+        while len(self._history) > 2 and self._history[1][0] <= now - _WINDOW_SECS:
+            self._history.popleft()
+        return self._history[0]
+
+    def _state(
+        self, component: str, workers: list[Worker], total: Figures, before: Figures, seconds: float
+    ) -> ComponentState:
+        lives = [self._lives[worker.name] for worker in workers]
+        return ComponentState(
+            component,
+            next((life.kind for life in lives if life.kind), ""),
+            len(workers),
+            sum(life.ready for life in lives),
+            total,
+            total - before,
+            seconds,
+            next((life.last_error for life in lives if life.last_error), ""),
+        )
+
+
+class _Lives:
+    """One worker over all its restarts."""
+
+    def __init__(self) -> None:
+        self.kind = self.last_error = ""
+        self.ready = False
+        self._pid = 0
+        self._past = self._present = Figures()
+
+    @property
+    def total(self) -> Figures:
+        return self._past + self._present
+
+    def learn(self, status: Mapping[str, Any] | None) -> None:
+        self.ready = status is not None and not status["not_ready"]
+        if status is None:
+            self._present = replace(self._present, pending=0)  # its tasks may be another's by now
+            return
+        if status["pid"] != self._pid:
+            self._past, self._pid = self._past + replace(self._present, pending=0), status["pid"]
+        self._present = Figures.of(status)
+        self.kind, self.last_error = status["kind"], status["last_error"] or self.last_error

@@ -1,0 +1,167 @@
+"""`./run demo` and `./run topology` as a user starts them, with few messages."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+
+Eventually = Callable[[Callable[[], object], float], None]
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = 1200
+LONG = 1500
+
+
+@contextmanager
+def started(module: str, *arguments: object, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command in a process group of its own, as a shell would start it; killed at the end if it still runs."""
+    command = [sys.executable, "-m", f"kstorm.local.{module}", *map(str, arguments)]
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, process_group=0
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
+    """Run the demo to its end; return its report."""
+    log, report = tmp_path / "out", tmp_path / "report.json"
+    options = ["--messages", MESSAGES, "--report", report, "--workdir", tmp_path / "runs"]
+    with started("demo", *options, *arguments, log=log) as process:
+        assert process.wait(LONG) == 0, log.read_text()
+    found: dict[str, object] = json.loads(report.read_text())
+    return found
+
+
+def descendants(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    """All that the command has started."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.timeout(LONG + 60)
+def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
+    tmp_path: Path, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Both are killed, every word is counted, gold is exact; on the user's own servers nothing of the run remains."""
+    report = run_demo(tmp_path, "--bootstrap", kafka.bootstrap, "--zookeeper", zookeeper.connect)
+    assert report["messages"] == report["acked"] == MESSAGES
+    assert (report["lost"], report["words_wrong"]) == (0, 0)
+    assert len(report["killed"]) == 2  # type: ignore[arg-type]
+    assert report["gold_rows"] == report["words_checked"]
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=30).topics
+    assert not [topic for topic in topics if topic.startswith("kstorm-demo-")]
+    client = KazooClient(zookeeper.connect)
+    client.start(timeout=30)
+    try:
+        assert not [node for node in client.get_children("/kstorm") if node.startswith("kstorm-demo-")]
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.mark.timeout(LONG + 60)
+def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
+    """Without killing, each message is processed once, so no count exceeds the truth."""
+    report = run_demo(tmp_path, "--no-break")
+    assert report["acked"] == MESSAGES
+    assert {name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")} == {
+        "failed": 0,
+        "replayed": 0,
+        "lost": 0,
+        "words_wrong": 0,
+        "words_over": 0,
+    }
+    assert report["killed"] == []
+
+
+@pytest.mark.timeout(LONG)
+def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventually: Eventually) -> None:
+    """An interruption amid the servers and processes leaves none behind, and is told in one line."""
+    log = tmp_path / "out"
+    with started("demo", "--workdir", tmp_path / "runs", log=log) as process:
+        eventually(lambda: "starting 7 processes" in log.read_text(), 300)
+        alive = descendants(process)
+        assert len(alive) >= 9
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+    assert "interrupted; everything that it had started is stopped" in log.read_text().splitlines()[-1]
+    assert not psutil.wait_procs(alive, timeout=10)[1]
+
+
+@pytest.mark.timeout(LONG)
+def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
+    """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
+    log = tmp_path / "out"
+    with started("topology", "examples.wordcount:topology", "--workdir", tmp_path / "runs", log=log) as process:
+        eventually(lambda: "kstorm.local.produce" in log.read_text(), 300)
+        command = next(line for line in log.read_text().splitlines() if "kstorm.local.produce" in line).split()
+        subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
+        bootstrap = command[-2]
+        assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
+        alive = descendants(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(180) == 0, log.read_text()
+    assert not psutil.wait_procs(alive, timeout=10)[1]
+
+
+def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
+    """The highest count of each word in the topic's first records; the topic may not be there yet."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "test",
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 1000,
+        }
+    )
+    consumer.subscribe([topic])
+    counts: dict[str, int] = {}
+    try:
+        while records:
+            message = consumer.poll(240)
+            assert message is not None, f"{records} records did not come"
+            if message.error() is None:
+                found = json.loads(message.value() or b"")
+                counts[found["word"]] = max(found["count"], counts.get(found["word"], 0))
+                records -= 1
+    finally:
+        consumer.close()
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "says"),
+    [
+        ("topology", ["nothing.here:topology"], "there is no module"),
+        ("topology", ["examples.wordcount:nothing"], "has no 'nothing'"),
+        ("topology", ["examples.wordcount:topology", "--topic", "a:b"], "--topic a:b: give NAME or NAME:PARTITIONS"),
+        ("demo", ["--report", "/"], "--report /: give a file in a folder that exists"),
+        ("demo", ["--bootstrap", "127.0.0.1:1", "--zookeeper", "127.0.0.1:1"], "no Kafka broker answered"),
+    ],
+)
+def test_a_mistake_costs_one_line(tmp_path: Path, module: str, arguments: list[str], says: str) -> None:
+    """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
+    log = tmp_path / "out"
+    with started(module, *arguments, "--workdir", tmp_path / "runs", log=log) as process:
+        assert process.wait(120) == 2
+    last = log.read_text().splitlines()[-1]
+    assert last.startswith(f"kstorm {module}: ")
+    assert says in last
+    assert "Traceback" not in log.read_text()

@@ -1,0 +1,374 @@
+"""Offsets and locks in a real ZooKeeper: who may write, who waits, and what an outage or a lost session does."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from kstorm.errors import BrokerError, ConfigError, FencedError
+from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.kafka.ports import Broker, Ownership, Partition
+from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.runtime.zookeeper import ZooKeeperOffsets, ZooKeeperOffsetStores
+from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext
+
+Eventually = Callable[[Callable[[], object], float], None]
+
+P0 = Partition("sentences", 0)
+SESSION_SECS = 2.0
+
+
+def context(config: SpoutConfig) -> TopologyContext:
+    """The context of a spout's only task."""
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", KafkaSpout(config))
+    builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
+    return TopologyContext(builder.build(), "lines", 0)
+
+
+class World:
+    """Stores of one spout's reading, each in a session of its own, and a plain client that looks at the nodes."""
+
+    def __init__(self, connect: str, root: str) -> None:
+        self.config = SpoutConfig(KafkaHosts(), "sentences", f"/{root}", "words")
+        self.context = context(self.config)
+        self.connect = connect
+        self.processes: list[ZooKeeperOffsetStores] = []
+        self.client = KazooClient(connect, timeout=10.0)
+        self.client.start(timeout=30)
+
+    def process(self) -> ZooKeeperOffsetStores:
+        """Another process's session."""
+        self.processes.append(ZooKeeperOffsetStores(self.connect, SESSION_SECS))
+        return self.processes[-1]
+
+    def store(self, process: ZooKeeperOffsetStores | None = None) -> ZooKeeperOffsets:
+        """The store of a spout task, by default in another process."""
+        return (process or self.process()).open(self.config, self.context)
+
+    def held(self, eventually: Eventually) -> ZooKeeperOffsets:
+        """A store that holds the lock of partition 0."""
+        store = self.store()
+        eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+        return store
+
+    @property
+    def node(self) -> str:
+        return f"{self.config.zk_path}/partition_0"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.config.zk_path}/locks/partition_0"
+
+    def offset(self) -> int | None:
+        """The offset in the node, read by a client that knows nothing of kstorm."""
+        if self.client.exists(self.node) is None:
+            return None
+        stored: int = json.loads(self.client.get(self.node)[0])["offset"]
+        return stored
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+        self.client.stop()
+        self.client.close()
+
+
+@pytest.fixture
+def world(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
+    """Give a place of its own in the session's ZooKeeper."""
+    made = World(zookeeper.connect, topic_prefix)
+    yield made
+    made.close()
+
+
+def at(offset: int) -> StoredOffset:
+    """Progress up to `offset`."""
+    return StoredOffset.of(TopologyRef("words-1", "words"), P0, offset, Broker("kafka-0", 9092))
+
+
+def expire(store: ZooKeeperOffsets, connect: str) -> None:
+    """Has ZooKeeper end the store's session, as it does when it has not heard of it for too long."""
+    twin = KazooClient(connect, client_id=store._session._client.client_id)
+    twin.start(timeout=30)
+    twin.stop()
+    twin.close()
+
+
+def save(store: ZooKeeperOffsets, offset: int) -> None:
+    """Stores an offset and waits until it is."""
+    store.save(P0, at(offset))
+    assert store.flush(30)
+
+
+def test_the_node_is_the_seeds(world: World, eventually: Eventually) -> None:
+    """At `<zk_root>/<id>/partition_<n>` is the JSON that storm-kafka writes."""
+    save(world.held(eventually), 7)
+    assert json.loads(world.client.get(world.node)[0]) == {
+        "topology": {"id": "words-1", "name": "words"},
+        "offset": 7,
+        "partition": 0,
+        "broker": {"host": "kafka-0", "port": 9092},
+        "topic": "sentences",
+    }
+
+
+def test_of_several_offsets_the_last_is_stored(world: World, eventually: Eventually) -> None:
+    """A store that is asked faster than ZooKeeper answers skips what is out of date."""
+    store = world.held(eventually)
+    for offset in range(2000):
+        store.save(P0, at(offset))
+    assert store.flush(30)
+    assert world.offset() == 1999
+    assert world.client.get(world.node)[1].version < 1999
+
+
+def test_the_next_owner_waits_for_the_lock_and_resumes(world: World, eventually: Eventually) -> None:
+    """While one holds the partition the other waits; once it is released the other reads what was stored."""
+    first = world.held(eventually)
+    assert first.load(P0) is None
+    second = world.store()
+    second.acquire(P0)
+    for offset in (1, 2, 3):
+        save(first, offset)
+        assert second.acquire(P0) is Ownership.WAITING
+    first.save(P0, at(4))
+    first.release(P0)
+    eventually(lambda: second.acquire(P0) is Ownership.HELD, 20)
+    assert second.load(P0) == at(4)
+
+
+def test_nothing_saved_is_lost_by_leaving(world: World, eventually: Eventually) -> None:
+    """An offset saved just before the lock is given up is stored, also when another write is under way."""
+    for round in range(0, 100, 2):
+        store = world.store(world.processes[0] if world.processes else None)
+        eventually(partial(lambda store: store.acquire(P0) is Ownership.HELD, store), 20)
+        store.save(P0, at(round))
+        if round % 4:
+            eventually(lambda: world.offset() is not None, 20)
+        store.save(P0, at(round + 1))
+        store.close()
+        assert world.offset() == round + 1
+
+
+def test_a_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
+    """Ending the session in good order frees its locks at once, long before the session would run out."""
+    process = ZooKeeperOffsetStores(world.connect, session_timeout=10.0)
+    first = world.store(process)
+    eventually(lambda: first.acquire(P0) is Ownership.HELD, 20)
+    second = world.store()
+    second.acquire(P0)
+    process.close()
+    eventually(lambda: second.acquire(P0) is Ownership.HELD, 8)
+
+
+def test_tasks_of_one_process_exclude_each_other(world: World, eventually: Eventually) -> None:
+    """They share a session, but a lock belongs to one store."""
+    process = world.process()
+    first, second = world.store(process), world.store(process)
+    eventually(lambda: first.acquire(P0) is Ownership.HELD, 20)
+    second.acquire(P0)
+    assert second._session is first._session
+    for offset in range(20):
+        save(first, offset)
+        assert second.acquire(P0) is Ownership.WAITING
+    first.close()
+    eventually(lambda: second.acquire(P0) is Ownership.HELD, 20)
+
+
+@pytest.mark.parametrize("before", [None, 5])
+def test_a_stale_owner_cannot_move_the_offset(world: World, eventually: Eventually, before: int | None) -> None:
+    """A process that does not know that its lock is gone is refused by the version, before and after the new one wrote."""
+    stale = world.held(eventually)
+    if before is not None:
+        save(stale, before)
+    world.client.delete(world.lock)  # what an expired session does, but the process has not heard of it
+    owner = world.held(eventually)
+    save(owner, 8)
+    stale.save(P0, at(6))
+    eventually(lambda: stale.acquire(P0) is Ownership.FENCED, 20)
+    assert world.offset() == 8
+    with pytest.raises(FencedError, match="belongs to another process"):
+        stale.save(P0, at(9))
+    save(owner, 10)
+    assert world.offset() == 10
+
+
+def test_taking_the_lock_fences_the_one_before(world: World, eventually: Eventually) -> None:
+    """Even before the new owner has stored anything, the old one's version is out of date."""
+    stale = world.held(eventually)
+    save(stale, 5)
+    world.client.delete(world.lock)
+    world.held(eventually)
+    stale.save(P0, at(6))
+    eventually(lambda: stale.acquire(P0) is Ownership.FENCED, 20)
+    assert world.offset() == 5
+
+
+def test_a_fenced_owner_waits_in_line_again(world: World, eventually: Eventually) -> None:
+    """After `release` it is as any other, and resumes from what the other stored."""
+    stale = world.held(eventually)
+    save(stale, 5)
+    world.client.delete(world.lock)
+    owner = world.held(eventually)
+    save(owner, 8)
+    stale.save(P0, at(6))
+    eventually(lambda: stale.acquire(P0) is Ownership.FENCED, 20)
+    stale.release(P0)
+    assert stale.acquire(P0) is Ownership.WAITING
+    assert stale.flush(20)
+    assert world.client.exists(world.lock) is not None  # the owner's lock, which the stale one has not deleted
+    owner.close()
+    eventually(lambda: stale.acquire(P0) is Ownership.HELD, 20)
+    assert stale.load(P0) == at(8)
+
+
+def test_an_expired_session_that_nobody_used_changes_nothing(world: World, eventually: Eventually) -> None:
+    """The lock is taken again and work goes on; it is never reported as taken over."""
+    store = world.held(eventually)
+    save(store, 5)
+    session = store._session._client.client_id[0]
+    expire(store, world.connect)
+    eventually(lambda: store._session._client.connected and store._session._client.client_id[0] != session, 20)
+    seen = set()
+
+    def held() -> bool:
+        seen.add(store.acquire(P0))
+        return store.acquire(P0) is Ownership.HELD and world.client.exists(world.lock) is not None
+
+    eventually(held, 20)
+    save(store, 6)
+    assert world.offset() == 6
+    assert Ownership.FENCED not in seen
+
+
+FROZEN_OWNER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_zookeeper_offsets import P0, World, at
+world = World(sys.argv[2], sys.argv[3])
+store = world.store()
+for line in sys.stdin:
+    if line.startswith("save"):
+        store.save(P0, at(int(line.split()[1])))
+    print(store.acquire(P0).name, flush=True)
+"""
+
+
+def test_a_frozen_owner_loses_the_partition(world: World, eventually: Eventually) -> None:
+    """A process that stood still for longer than its session finds another in its place, and moves no offset."""
+    command = [sys.executable, "-c", FROZEN_OWNER, str(Path(__file__).parent), world.connect, world.config.zk_root[1:]]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(what: str = "how") -> str:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        owner.stdin.write(what + "\n")
+        owner.stdin.flush()
+        return owner.stdout.readline().strip()
+
+    try:
+        eventually(lambda: ask() == "HELD", 30)
+        ask("save 5")
+        eventually(lambda: world.offset() == 5, 20)
+        second = world.store()
+        assert second.acquire(P0) is Ownership.WAITING
+        owner.send_signal(signal.SIGSTOP)
+        eventually(lambda: second.acquire(P0) is Ownership.HELD, SESSION_SECS + 20)
+        assert second.load(P0) == at(5)
+        save(second, 8)
+        owner.send_signal(signal.SIGCONT)
+        ask("save 6")
+        eventually(lambda: ask() == "WAITING", 20)
+        ask("save 7")
+        assert world.offset() == 8
+        second.close()
+        eventually(lambda: ask() == "FENCED", 20)
+        assert world.offset() == 8
+    finally:
+        owner.kill()
+        owner.communicate()
+
+
+def test_an_outage_delays_the_offsets_only(tmp_path: Path, eventually: Eventually) -> None:
+    """While ZooKeeper is away the partition stays this process's, and what it stores is written when it is back."""
+    with EmbeddedZooKeeper(tmp_path) as zookeeper:
+        world = World(zookeeper.connect, "outage")
+        store = world.held(eventually)
+        save(store, 1)
+        zookeeper.stop()
+        store.save(P0, at(2))
+        eventually(lambda: store.problem() is not None, 20)
+        problem = store.problem()
+        assert isinstance(problem, BrokerError)
+        assert zookeeper.connect in str(problem)
+        assert store.acquire(P0) is Ownership.HELD
+        store.save(P0, at(3))
+        assert not store.flush(0.1)
+        zookeeper.start()
+        assert store.flush(30)
+        assert store.problem() is None
+        eventually(lambda: world.client.connected and world.offset() == 3, 20)
+        assert store.acquire(P0) is Ownership.HELD
+        world.close()
+
+
+def test_a_lock_given_up_during_an_outage_is_given_up_after_it(tmp_path: Path, eventually: Eventually) -> None:
+    """Else the next owner would wait for as long as this process lives."""
+    with EmbeddedZooKeeper(tmp_path) as zookeeper:
+        world = World(zookeeper.connect, "outage")
+        store = world.held(eventually)
+        zookeeper.stop()
+        eventually(lambda: store.problem() is not None, 20)
+        store.save(P0, at(2))
+        store.close()
+        zookeeper.start()
+        eventually(lambda: world.client.connected and world.client.exists(world.lock) is None, 30)
+        assert world.offset() == 2
+        world.close()
+
+
+def test_no_zookeeper_is_an_error_that_names_it(eventually: Eventually) -> None:
+    """Opening does not wait; the problem is told a few seconds later, and closing does not hang."""
+    stores = ZooKeeperOffsetStores("127.0.0.1:1")
+    config = SpoutConfig(KafkaHosts(), "sentences", "", "words")
+    store = stores.open(config, context(config))
+    assert store.acquire(P0) is Ownership.WAITING
+    assert store.problem() is None
+    eventually(lambda: store.problem() is not None, 20)
+    assert "ZooKeeper at 127.0.0.1:1 cannot be reached" in str(store.problem())
+    store.close()
+    stores.close()
+
+
+def test_a_malformed_address_is_refused(world: World) -> None:
+    """At once, naming it."""
+    with pytest.raises(ConfigError, match="connect string 'host:port' is malformed"):
+        ZooKeeperOffsetStores("host:port").open(world.config, world.context)
+
+
+def test_a_spout_may_keep_its_offsets_elsewhere(world: World, eventually: Eventually) -> None:
+    """`zk_servers` wins over the process's own ZooKeeper, which is never connected then."""
+    host, port = world.connect.split(":")
+    config = SpoutConfig(KafkaHosts(), "sentences", world.config.zk_root, "own", zk_servers=[host], zk_port=int(port))
+    process = ZooKeeperOffsetStores("127.0.0.1:1", SESSION_SECS)
+    world.processes.append(process)
+    store = process.open(config, world.context)
+    eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+    assert store.problem() is None
+
+
+def test_what_is_no_offset_is_not_overwritten(world: World, eventually: Eventually) -> None:
+    """A node that something else has written is refused by name, and stays as it is."""
+    world.client.create(world.node, b"theirs", makepath=True)
+    store = world.held(eventually)
+    with pytest.raises(ConfigError, match=rf"{world.node} holds b'theirs'"):
+        store.load(P0)
+    assert world.client.get(world.node)[0] == b"theirs"

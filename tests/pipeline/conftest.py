@@ -1,0 +1,132 @@
+"""One Kafka and one Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from kstorm.local.jars import spark_jars
+from kstorm.local.java import spark_environment
+from kstorm.local.servers import EmbeddedKafka
+from kstorm_pipeline.run import run
+from kstorm_pipeline.session import start_spark
+from kstorm_pipeline.settings import Settings
+from kstorm_pipeline.tables import COLUMNS, Tables
+from tests.pipeline.sink import Sink
+
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what is compiled well here does not run long enough to pay
+
+
+@dataclass(frozen=True)
+class Job:
+    """A sink topic and the tables made of it."""
+
+    spark: SparkSession
+    settings: Settings
+    sink: Sink
+
+    @property
+    def tables(self) -> Tables:
+        """The job's tables."""
+        return Tables(self.settings.tables)
+
+    def run(self, **changes: Any) -> None:
+        """Run the pipeline over what the sink holds, with other settings if need be."""
+        self.sink.flush()
+        run(self.spark, replace(self.settings, **changes), self.tables)
+
+    def read(self, name: str) -> DataFrame:
+        """A table's content."""
+        return self.tables.read(self.spark, name)
+
+    def snapshot(self) -> dict[str, list[str]]:
+        """All rows of all tables, as text, in an order that does not depend on files."""
+        return {name: sorted(map(str, self.read(name).collect())) for name in COLUMNS}
+
+    @property
+    def silver(self) -> dict[str, tuple[str, int, int, int]]:
+        """Silver by id: word, count, partition and offset; fails on an id that is there twice."""
+        rows = self.read("silver").select("id", "word", "count", "partition", "offset").collect()
+        by_id = {row[0]: tuple(row[1:]) for row in rows}
+        assert len(by_id) == len(rows), "an id is in silver twice"
+        return by_id
+
+    @property
+    def word_counts(self) -> dict[str, tuple[int, int]]:
+        """Gold by word: count and occurrences; fails on a word that is there twice."""
+        rows = self.read("word_counts").select("word", "count", "occurrences").collect()
+        by_word = {row[0]: (row[1], row[2]) for row in rows}
+        assert len(by_word) == len(rows), "a word is in gold twice"
+        return by_word
+
+    @property
+    def counts_per_minute(self) -> dict[tuple[int, str], int]:
+        """Gold by minute (its start in milliseconds) and word; fails on a pair that is there twice."""
+        rows = self.read("counts_per_minute").select(sf.unix_millis("window_start"), "word", "occurrences").collect()
+        by_pair = {(row[0], row[1]): row[2] for row in rows}
+        assert len(by_pair) == len(rows), "a minute and word are in gold twice"
+        return by_pair
+
+    def check(self) -> None:
+        """All tables hold what they must of all that the sink holds, and nothing twice."""
+        places = sorted((row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect())
+        assert places == sorted((record.partition, record.offset) for record in self.sink.records)
+        expected = {r.id: (r.word, r.count, r.partition, r.offset) for r in self.sink.first.values()}
+        assert self.silver == expected
+        assert self.word_counts == self.sink.word_counts
+        assert self.counts_per_minute == self.sink.counts_per_minute
+        assert self.read("quarantine").count() == len(self.sink.records) - len(self.sink.good)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """Run a Kafka for all tests of the session."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def settings(kafka: EmbeddedKafka) -> Settings:
+    """Return what all jobs have in common; tables and topic are each job's own."""
+    return Settings(
+        tables="",
+        bootstrap_servers=kafka.bootstrap,
+        jars=tuple(map(str, spark_jars())),
+        master="local[2]",
+        shuffle_partitions=2,
+        driver_java_options=JAVA_OPTIONS,
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    """Run a Spark for all tests of the session."""
+    before = dict(os.environ)
+    os.environ.update(spark_environment())
+    session = start_spark(settings)
+    yield session
+    session.stop()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def make_job(spark: SparkSession, settings: Settings) -> Callable[[Path], Job]:
+    """Return a function that makes a job with tables below a directory, and an empty topic."""
+
+    def make(directory: Path) -> Job:
+        sink = Sink(settings.bootstrap_servers)
+        return Job(spark, replace(settings, tables=str(directory), topic=sink.topic), sink)
+
+    return make
+
+
+@pytest.fixture
+def job(make_job: Callable[[Path], Job], tmp_path: Path) -> Job:
+    """Make a job for one test."""
+    return make_job(tmp_path)

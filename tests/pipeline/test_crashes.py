@@ -1,0 +1,145 @@
+"""A crash at any point, and what the next run makes of it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kstorm.local.java import spark_environment
+from kstorm_pipeline import refine
+from kstorm_pipeline.errors import PipelineError
+from tests.pipeline.conftest import JAVA_OPTIONS, Job
+from tests.pipeline.sink import MINUTE, NOON
+
+WRITES = ["write_quarantine", "write_silver", "merge_counts_per_minute", "merge_word_counts"]
+
+
+class CrashError(Exception):
+    """Stands for the end of the process."""
+
+
+def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch breaks off after its first write, then after its second …: in the end each write is there once."""
+    job.sink.sentence(1, "the cat the dog")
+    job.sink.malformed(b"{}")
+    job.run()
+    job.sink.sentence(1, "the cat the dog")
+    job.sink.sentence(2, "the end of the dog", at=NOON + MINUTE)
+    job.sink.sentence(2, "the end of the dog", at=NOON + 2 * MINUTE)
+    job.sink.malformed(b"[]")
+    for name in WRITES:
+        with monkeypatch.context() as patch:
+            patch.setattr(refine, name, _breaking_off_after(getattr(refine, name)))
+            with pytest.raises(PipelineError, match="a query failed"):
+                job.run()
+    job.run()
+    job.check()
+    job.sink.sentence(2, "the end of the dog", at=NOON + 3 * MINUTE)
+    job.sink.sentence(3, "the end")
+    job.run()
+    job.check()
+
+
+def _breaking_off_after(write: Callable[..., None]) -> Callable[..., None]:
+    def break_off(*arguments: object) -> None:
+        write(*arguments)
+        raise CrashError
+
+    return break_off
+
+
+def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, tmp_path: Path) -> None:
+    """SIGKILL hits process and JVM when silver is written and gold is not; the command run again ends with all right."""
+    for number in range(200):
+        job.sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
+    for number in range(50, 60):
+        job.sink.sentence(number, "the cat and the dog", at=NOON + 300_000)
+    job.sink.malformed(b"?")
+    job.sink.flush()
+    command = _command(job, tmp_path / "report.json")
+    silver = tmp_path / "silver" / "_delta_log" / f"{1:020}.json"
+    done = tmp_path / "_checkpoints" / "refine" / "commits" / "0"
+    with subprocess.Popen(command, env=_environment(), start_new_session=True, stderr=subprocess.DEVNULL) as process:
+        _await(lambda: silver.exists() or process.poll() is not None)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not done.exists(), "the kill came too late to show anything"
+    subprocess.run(command, env=_environment(), check=True, stderr=subprocess.DEVNULL)
+    job.check()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["bronze"], report["silver"], report["quarantine"], report["gold_rows"]) == (1051, 1000, 1, 4)
+    assert report["top"][0] == {"word": "the", "count": 420, "occurrences": 400}
+
+
+def _command(job: Job, report: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "kstorm_pipeline", "run", "--topic", job.sink.topic),
+        *("--bootstrap-servers", job.sink.bootstrap, "--tables", job.settings.tables),
+        *("--jars", ",".join(job.settings.jars), "--max-records-per-batch", "600", "--report", str(report)),
+        f"--driver-java-options={JAVA_OPTIONS}",
+    ]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **spark_environment()}
+
+
+def _await(condition: Callable[[], bool], timeout: float = 150.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout:g} s"
+        time.sleep(0.01)
+
+
+def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
+    """Records written while it runs reach gold; SIGTERM ends it after the batch in hand, and a later run adds nothing."""
+    job.sink.sentence(1, "the cat")
+    job.sink.flush()
+    problems: list[BaseException] = []
+
+    def user() -> None:
+        try:
+            _await(lambda: job.tables.exists(job.spark, "word_counts") and "cat" in job.word_counts)
+            job.sink.sentence(2, "the dog")
+            job.sink.flush()
+            _await(lambda: "dog" in job.word_counts)
+        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
+            problems.append(problem)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=user)
+    thread.start()
+    job.run(trigger="continuous", interval_seconds=0.5)
+    thread.join()
+    assert not problems, problems
+    job.check()
+    job.run()
+    job.check()
+
+
+def test_tables_without_their_checkpoint_are_refused(job: Job) -> None:
+    """A lost checkpoint would write everything again: the next run says so in one line instead, and how to go on."""
+    job.sink.sentence(1, "the cat")
+    job.run()
+    shutil.rmtree(Path(job.settings.checkpoint_root) / "refine")
+    with pytest.raises(
+        PipelineError, match=r"the checkpoint \S+ is missing, its table silver is not: .* delete"
+    ) as error:
+        job.run()
+    assert "\n" not in str(error.value)
+    for name in ("silver", "quarantine", "word_counts", "counts_per_minute"):
+        shutil.rmtree(Path(job.settings.tables) / name)
+    job.run()
+    job.check()
+    shutil.rmtree(Path(job.settings.tables) / "silver")
+    with pytest.raises(PipelineError, match=r"the table \S+silver is missing, its checkpoint is not"):
+        job.run()

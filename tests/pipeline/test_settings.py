@@ -1,0 +1,83 @@
+"""Settings from flags and the environment: what is taken, and the one line that a mistake costs."""
+
+from pathlib import Path
+
+import pytest
+
+from kstorm.local.ports import reserve_port
+from kstorm_pipeline.__main__ import main, make_parser
+from kstorm_pipeline.settings import Settings, help_texts, load
+
+RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "127.0.0.1:9092"]
+
+
+def loaded(*flags: str, **environment: str) -> Settings:
+    """The settings of a run with these flags and variables (without their prefix)."""
+    variables = {f"KSTORM_PIPELINE_{name}": value for name, value in environment.items()}
+    return load(make_parser().parse_args([*RUN, *flags]), variables, reads_kafka=True)
+
+
+def test_a_flag_wins_over_the_environment() -> None:
+    """A setting comes from its flag, else from its variable, else it has its default."""
+    assert loaded().max_records_per_batch == 500_000
+    assert loaded(MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 7
+    assert loaded("--max-records-per-batch", "8", MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 8
+
+
+def test_pairs_come_from_flags_and_from_json() -> None:
+    """Options for Kafka and Spark may hold any character, and a flag adds to what the environment has."""
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b=c,d";'
+    settings = loaded("--kafka-option", f"sasl.jaas.config={jaas}", KAFKA_OPTIONS='{"security.protocol": "SASL_SSL"}')
+    assert settings.kafka_options == {"security.protocol": "SASL_SSL", "sasl.jaas.config": jaas}
+    assert jaas not in repr(settings)
+
+
+def test_every_setting_explains_itself() -> None:
+    """The help of each flag is the docstring under its field."""
+    assert set(help_texts()) == set(Settings.__dataclass_fields__)
+
+
+def test_places_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative directory is taken from where the command was given; a URL stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    assert loaded().tables == str(tmp_path / "tables")
+    assert loaded("--checkpoints", "s3a://bucket/c/").checkpoint_root == "s3a://bucket/c"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (RUN[:3], "--bootstrap-servers (KSTORM_PIPELINE_BOOTSTRAP_SERVERS) is not set"),
+        (["top"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
+        ([*RUN, "--bootstrap-servers", "a:1,b"], "has 'b', which is not host:port"),
+        ([*RUN, "--bootstrap-servers", "a:70000"], "has 'a:70000', which is not host:port"),
+        ([*RUN, "--topic", "two words"], "--topic (KSTORM_PIPELINE_TOPIC) is 'two words'"),
+        ([*RUN, "--master", "somewhere"], "is 'somewhere'; give local[*], spark://host:port"),
+        ([*RUN, "--trigger", "sometimes"], "is 'sometimes'; give available-now or continuous"),
+        ([*RUN, "--interval-seconds", "nan"], "is 'nan'; give seconds above 0"),
+        ([*RUN, "--max-records-per-batch", "0"], "is '0'; give a whole number of 1 or more"),
+        ([*RUN, "--allow-data-loss", "perhaps"], "is 'perhaps'; give true or false"),
+        ([*RUN, "--jars", "no.jar"], "has 'no.jar', and there is no such file"),
+        ([*RUN, "--driver-memory", "much"], "is 'much'; give a number followed by m or g"),
+        ([*RUN, "--starting-offsets", "now"], "cannot be read; give earliest, latest or a JSON object"),
+        ([*RUN, "--starting-offsets", '{"other": {"0": 1}}'], "does not name the topic 'words'"),
+        ([*RUN, "--tables", __file__], "which is a file; give a directory"),
+        ([*RUN, "--spark-conf", "alone"], "--spark-conf (KSTORM_PIPELINE_SPARK_CONF) was given without a value"),
+    ],
+)
+def test_a_wrong_setting_costs_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line names flag, variable, value and remedy; the exit code is 2; Spark is not started."""
+    assert main(flags) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_a_broker_that_is_not_there_costs_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark would try for minutes; the pipeline knocks first."""
+    nobody = f"127.0.0.1:{reserve_port()}"
+    assert main([*RUN, "--bootstrap-servers", nobody]) == 1
+    said = capsys.readouterr().err
+    assert f"no Kafka broker answers ({nobody}: Connection refused)" in said
+    assert said.count("\n") == 1

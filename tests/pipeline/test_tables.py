@@ -1,0 +1,161 @@
+"""What the tables hold after three runs over one topic, the third with nothing new to read."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kstorm_pipeline import report
+from tests.pipeline.conftest import Job
+from tests.pipeline.sink import MINUTE, NOON
+
+GOOD = {"word": "cat", "count": 1, "id": "sentences-0-9-0", "emitted_at": NOON}
+
+MALFORMED = {
+    b"not json at all": "the value is not JSON",
+    b'{"word": "cat"': "the value is not JSON",
+    json.dumps(GOOD).encode() + b" and more": "the value is not JSON",
+    json.dumps(GOOD).encode() + b", {}": "the value is not JSON",
+    b"": "the value is not JSON",
+    b'{"a":' * 2000 + b"1" + b"}" * 2000: "the value is not JSON",
+    b'["cat", 1]': "the value is not a JSON object",
+    b"null": "the value is not a JSON object",
+    b'"\xff\xfe"': "the value is not UTF-8",
+    json.dumps({**GOOD, "word": 12}).encode(): "field word is not a string but BIGINT",
+    json.dumps({**GOOD, "count": "1"}).encode(): "field count is not a whole number but STRING",
+    json.dumps({**GOOD, "count": True}).encode(): "field count is not a whole number but BOOLEAN",
+    json.dumps({**GOOD, "count": None}).encode(): "field count is not a whole number but VOID",
+    json.dumps({**GOOD, "count": 10**30}).encode(): "field count is not a whole number but DECIMAL(31,0)",
+    json.dumps({**GOOD, "count": 0}).encode(): "field count is below 1",
+    json.dumps({**GOOD, "id": ""}).encode(): "field id is empty",
+    json.dumps({"word": "cat", "count": 1, "emitted_at": NOON}).encode(): "field id is missing",
+    json.dumps({**GOOD, "emitted_at": 2**62}).encode(): (
+        "field emitted_at is not a time in milliseconds between the years 1970 and 9999"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A job after its runs."""
+
+    job: Job
+    after_second_run: dict[str, list[str]]
+    after_third_run: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def filled(make_job: Callable[[Path], Job], tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """Fill tables by two runs, with replays inside a batch, across batches and of ids of any form; then run once more."""
+    job = make_job(tmp_path_factory.mktemp("tables"))
+    sink = job.sink
+    sink.sentence(1, "the cat the dog")
+    sink.sentence(2, "the end", at=NOON + MINUTE - 1)
+    sink.sentence(1, "the cat the dog", at=NOON + 2)
+    for value in MALFORMED:
+        sink.malformed(value)
+    sink.malformed(None)
+    sink.sentence(3, "dog", at=NOON + MINUTE)
+    sink.word("tree", "an-id-of-a-topology-of-ones-own", at=NOON + MINUTE)
+    job.run()
+    sink.sentence(2, "the end", at=NOON + 3 * MINUTE)
+    sink.sentence(1, "the cat the dog", at=NOON + 3 * MINUTE)
+    sink.malformed(b"{}")
+    sink.sentence(4, "the bird", at=NOON + 1)
+    sink.word("tree", "an-id-of-a-topology-of-ones-own", at=NOON + MINUTE)
+    sink.word("tree", "another", at=NOON + MINUTE)
+    job.run()
+    before = job.snapshot()
+    job.run()
+    return Filled(job, before, job.snapshot())
+
+
+def test_every_table_agrees_with_plain_python(filled: Filled) -> None:
+    """Whatever was written, replayed or malformed, all tables hold what they must, and nothing twice."""
+    filled.job.check()
+
+
+def test_bronze_keeps_every_record_as_it_came(filled: Filled) -> None:
+    """Bronze has key, value, coordinates, timestamp and headers of every record, malformed ones and replays as well."""
+    rows = filled.job.read("bronze").collect()
+    found = {
+        (row.partition, row.offset): (
+            row.topic,
+            None if row.key is None else bytes(row.key),
+            None if row.value is None else bytes(row.value),
+            row.timestamp.astimezone(UTC),
+            {header.key: bytes(header.value) for header in row.headers or ()},
+        )
+        for row in rows
+    }
+    assert len(found) == len(rows)
+    assert found == {
+        (r.partition, r.offset): (
+            filled.job.sink.topic,
+            r.key,
+            r.value,
+            datetime.fromtimestamp(r.at / 1000, UTC),
+            r.headers,
+        )
+        for r in filled.job.sink.records
+    }
+
+
+def test_of_an_occurrence_written_twice_the_first_record_stays(filled: Filled) -> None:
+    """A replay in the same batch and one in a later batch, with higher counts, leave silver as it was."""
+    silver = filled.job.silver
+    assert silver["sentences-0-1-1"][:2] == ("cat", 1)
+    assert silver["sentences-0-2-1"][:2] == ("end", 1)
+    assert silver["an-id-of-a-topology-of-ones-own"][:2] == ("tree", 1)
+
+
+def test_gold_has_the_latest_count_beside_the_exact_one(filled: Filled) -> None:
+    """The count goes on with every replay, the occurrences do not."""
+    words = filled.job.word_counts
+    assert words["the"] == (9, 4)
+    assert words["cat"] == (3, 1)
+    assert words["end"] == (2, 1)
+    assert words["tree"] == (3, 2)
+
+
+def test_a_minute_counts_each_occurrence_where_it_was_first_written(filled: Filled) -> None:
+    """The last millisecond belongs to the minute it is in, a replay to none, and a late record to its own minute."""
+    minutes = filled.job.counts_per_minute
+    assert minutes[NOON, "the"] == 4
+    assert minutes[NOON, "end"] == 1
+    assert minutes[NOON, "bird"] == 1
+    assert minutes[NOON + MINUTE, "dog"] == 1
+    assert not [pair for pair in minutes if pair[0] == NOON + 3 * MINUTE]
+
+
+def test_a_malformed_value_goes_to_quarantine_with_its_reason(filled: Filled) -> None:
+    """Each kind of misfit is kept with its raw value, its coordinates and a reason, and what follows is still read."""
+    rows = filled.job.read("quarantine").collect()
+    reasons = {None if row.value is None else bytes(row.value): row.reason for row in rows}
+    expected: dict[bytes | None, str] = {None: "the value is null", b"{}": "field word is missing"}
+    assert reasons == expected | MALFORMED
+    places = {(row.partition, row.offset) for row in rows}
+    assert places == {(r.partition, r.offset) for r in filled.job.sink.records if r.id is None}
+
+
+def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
+    """available-now twice in a row leaves every row of every table as it was."""
+    assert filled.after_third_run == filled.after_second_run
+
+
+def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) -> None:
+    """Row counts, the top words by occurrences, and all words in the export."""
+    job = filled.job
+    assert report.summary(job.spark, job.tables) == {name: len(rows) for name, rows in filled.after_third_run.items()}
+    found = report.report(job.spark, job.tables, 2)
+    assert found["gold_rows"] == len(job.sink.word_counts)
+    assert found["top"] == [
+        {"word": "the", "count": 9, "occurrences": 4},
+        {"word": "dog", "count": 4, "occurrences": 2},
+    ]
+    report.export_counts(job.spark, job.tables, tmp_path / "counts.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text().splitlines()]
+    assert {line["word"]: (line["count"], line["occurrences"]) for line in lines} == job.sink.word_counts

@@ -1,0 +1,311 @@
+"""Kafka and ZooKeeper as the tests of `kstorm.kafka` see them: in memory, at once, and as broken as a test likes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Message
+
+from kstorm.errors import FencedError, KstormError
+from kstorm.kafka import (
+    EARLIEST_TIME,
+    KAFKA,
+    LATEST_TIME,
+    KafkaHosts,
+    KafkaPorts,
+    KafkaSpout,
+    SpoutConfig,
+    StoredOffset,
+)
+from kstorm.kafka.ports import Broker, Delivery, Ownership, Partition, SourceFault, SourceMessage
+from kstorm.topology import BasicBolt, BasicOutputCollector, Config, Spout, TopologyBuilder, TopologyContext, Tuple
+
+TOPIC = "sentences"
+
+
+@dataclass
+class Letter:
+    """A dead letter as the collector got it."""
+
+    reason: str
+    value: bytes | None
+    key: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    attempts: int
+    stored: Callable[[], None]
+
+
+@dataclass
+class FakeCollector:
+    """Keeps what is emitted. With `tracking` off it acks in the middle of `emit`, the earliest that anyone could."""
+
+    capacity: int = 1_000_000
+    emitted: list[tuple[list[Any], Any, str]] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+    at_once: Callable[[Any], object] | None = None
+    refuse: Exception | None = None
+
+    def emit(
+        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+    ) -> Sequence[int]:
+        if self.refuse is not None:
+            raise self.refuse
+        self.emitted.append((list(values), message_id, stream))
+        self.capacity -= 1
+        if self.at_once is not None:
+            self.at_once(message_id)
+        return (1,)
+
+    def dead_letter(
+        self,
+        reason: str,
+        *,
+        value: bytes | None,
+        key: bytes | None = None,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        attempts: int = 0,
+        on_stored: Callable[[], None] | None = None,
+    ) -> None:
+        assert on_stored is not None
+        self.letters.append(Letter(reason, value, key, topic, partition, offset, attempts, on_stored))
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def take(self) -> list[tuple[int, Any]]:
+        """What was emitted since the last call: (offset, message id)."""
+        emitted, self.emitted = self.emitted, []
+        return [(id.offset, id) for _, id, _ in emitted]
+
+
+@dataclass
+class FakeSource:
+    """A topic in memory. Look-ups answer at the second time of asking, as real ones do."""
+
+    logs: dict[Partition, list[SourceMessage]] = field(default_factory=dict)
+    starts: dict[Partition, int] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+    """Offsets by Unix time, for every partition."""
+    positions: dict[Partition, int] = field(default_factory=dict)
+    paused: set[Partition] = field(default_factory=set)
+    committed: dict[Partition, int] = field(default_factory=dict)
+    waiting_faults: list[SourceFault] = field(default_factory=list)
+    refreshes: int = 0
+    closed: bool = False
+    _asked: set[tuple[Partition, int]] = field(default_factory=set)
+    _answer: Mapping[Partition, Broker] | None = None
+
+    def produce(self, partition: int, *offsets: int, body: bytes | None = b"text") -> None:
+        """Appends messages with these offsets, which may leave gaps."""
+        log = self.logs.setdefault(Partition(TOPIC, partition), [])
+        log.extend(cast("SourceMessage", Message(TOPIC, partition, offset, None, body)) for offset in offsets)
+
+    def refresh(self, topic: str) -> None:
+        self.refreshes += 1
+        self._answer = {partition: Broker("broker", 9092) for partition in sorted(self.logs)}
+
+    def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
+        return self._answer
+
+    def offset_for(self, partition: Partition, time: int) -> int | None:
+        if (partition, time) not in self._asked:
+            self._asked.add((partition, time))
+            return None
+        self._asked.discard((partition, time))
+        if time == EARLIEST_TIME:
+            return self.starts.get(partition, 0)
+        return self.end_offset(partition) if time == LATEST_TIME else self.times[time]
+
+    def assign(self, partition: Partition, offset: int) -> None:
+        self.positions[partition] = offset
+        self.paused.discard(partition)
+
+    def unassign(self, partition: Partition) -> None:
+        self.positions.pop(partition, None)
+
+    def pause(self, partition: Partition) -> None:
+        self.paused.add(partition)
+
+    def resume(self, partition: Partition) -> None:
+        self.paused.discard(partition)
+
+    def read(self, max_messages: int) -> Sequence[SourceMessage]:
+        found: list[SourceMessage] = []
+        for partition, position in self.positions.items():
+            if partition in self.paused:
+                continue
+            end = self.end_offset(partition)
+            if not self.starts.get(partition, 0) <= position <= end:
+                self.positions[partition] = end
+                self.waiting_faults.append(SourceFault("no such offset", partition, out_of_range=True))
+                continue
+            new = [m for m in self.logs[partition] if m.offset() >= position][: max_messages - len(found)]
+            found += new
+            if new:
+                self.positions[partition] = new[-1].offset() + 1
+        return found
+
+    def faults(self) -> Sequence[SourceFault]:
+        faults, self.waiting_faults = self.waiting_faults, []
+        return faults
+
+    def end_offset(self, partition: Partition) -> int:
+        log = self.logs[partition]
+        return log[-1].offset() + 1 if log else self.starts.get(partition, 0)
+
+    def commit(self, partition: Partition, offset: int) -> None:
+        self.committed[partition] = offset
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeOffsets:
+    """A ZooKeeper that grants every lock at the second time of asking, unless `standing` says otherwise."""
+
+    stored: dict[Partition, StoredOffset] = field(default_factory=dict)
+    standing: dict[Partition, Ownership] = field(default_factory=dict)
+    released: list[Partition] = field(default_factory=list)
+    trouble: KstormError | None = None
+    flushed: bool = False
+    closed: bool = False
+    unreadable: KstormError | None = None
+
+    def acquire(self, partition: Partition) -> Ownership:
+        if partition in self.standing:
+            return self.standing[partition]
+        self.standing[partition] = Ownership.HELD
+        return Ownership.WAITING
+
+    def load(self, partition: Partition) -> StoredOffset | None:
+        if self.unreadable is not None:
+            raise self.unreadable
+        return self.stored.get(partition)
+
+    def save(self, partition: Partition, stored: StoredOffset) -> None:
+        if self.standing.get(partition) is Ownership.FENCED:
+            raise FencedError("another has it")
+        self.stored[partition] = stored
+
+    def release(self, partition: Partition) -> None:
+        self.standing.pop(partition, None)
+        self.released.append(partition)
+
+    def flush(self, timeout: float) -> bool:
+        self.flushed = True
+        return True
+
+    def problem(self) -> KstormError | None:
+        return self.trouble
+
+    def close(self) -> None:
+        self.closed = True
+
+    def offset(self, partition: int = 0) -> int | None:
+        """The stored offset of a partition."""
+        stored = self.stored.get(Partition(TOPIC, partition))
+        return None if stored is None else stored.offset
+
+
+@dataclass
+class FakeWriter:
+    """Keeps what is written until the test says what the broker did."""
+
+    records: list[tuple[str, bytes | None, bytes | None, Delivery]] = field(default_factory=list)
+    closed: bool = False
+
+    def write(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        on_delivery: Delivery,
+        headers: list[tuple[str, str | bytes | None]] | None = None,
+    ) -> None:
+        self.records.append((topic, key, value, on_delivery))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Sink(BasicBolt):
+    """Does nothing."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Does nothing."""
+
+
+@dataclass
+class World:
+    """A spout task with everything around it."""
+
+    source: FakeSource = field(default_factory=FakeSource)
+    offsets: FakeOffsets = field(default_factory=FakeOffsets)
+    collector: FakeCollector = field(default_factory=FakeCollector)
+    writer: FakeWriter = field(default_factory=FakeWriter)
+    own_writers: list[Mapping[str, Any]] = field(default_factory=list)
+    topology_id: str | None = "words-1"
+    now: float = 100.0
+
+    @property
+    def ports(self) -> KafkaPorts:
+        def open_writer(properties: Mapping[str, Any]) -> FakeWriter:
+            self.own_writers.append(properties)
+            return self.writer
+
+        return KafkaPorts(
+            lambda config: self.source,
+            lambda config, context: self.offsets,
+            self.writer,
+            open_writer,
+            topology_id=self.topology_id,
+        )
+
+    def context(self, spout: Spout, tasks: int = 1, index: int = 0) -> TopologyContext:
+        builder = TopologyBuilder("words")
+        builder.set_spout("lines", spout, tasks)
+        builder.set_bolt("sink", Sink()).shuffle_grouping("lines")
+        return TopologyContext(builder.build(), "lines", index, {KAFKA: self.ports})
+
+    def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
+        """Opens a spout with these settings of `SpoutConfig`."""
+        hosts = settings.pop("hosts", KafkaHosts())
+        spout = KafkaSpout(SpoutConfig(hosts, TOPIC, "/kafka-spouts", "words", **settings), clock=lambda: self.now)
+        spout.open(Config(), self.context(spout, tasks, index), self.collector)
+        return spout
+
+    def run(self, spout: KafkaSpout, calls: int = 5) -> list[int]:
+        """Calls `next_tuple` a few times; the offsets that were emitted."""
+        for _ in range(calls):
+            spout.next_tuple()
+        return [offset for offset, _ in self.collector.take()]
+
+    def run_ids(self, spout: KafkaSpout, calls: int = 5) -> dict[int, Any]:
+        """As `run`; the message ids by offset."""
+        for _ in range(calls):
+            spout.next_tuple()
+        return dict(self.collector.take())
+
+    def commit(self, spout: KafkaSpout) -> None:
+        """Lets the time pass after which offsets are stored."""
+        self.now += 2.0
+        spout.next_tuple()
+
+
+@pytest.fixture
+def collector() -> FakeCollector:
+    """Give a collector that keeps what it gets."""
+    return FakeCollector()
+
+
+@pytest.fixture
+def world() -> World:
+    """Give an empty topic, an empty ZooKeeper and a collector."""
+    return World()

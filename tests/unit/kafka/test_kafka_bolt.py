@@ -1,0 +1,224 @@
+"""The bolt: what it writes, where, and when it acks."""
+
+import asyncio
+import copy
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kstorm.errors import BrokerError, ConfigError, KstormError
+from kstorm.kafka import (
+    KAFKA,
+    DefaultTopicSelector,
+    FieldIndexTopicSelector,
+    FieldNameBasedTupleToKafkaMapper,
+    FieldNameTopicSelector,
+    KafkaBolt,
+)
+from kstorm.kafka.mapper import to_bytes
+from kstorm.topology import TICK_STREAM, Config, Fields, Source, Spout, TopologyBuilder, TopologyContext, Tuple
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.conftest import World
+
+FIELDS = Fields("key", "message", "topic")
+
+
+@dataclass
+class Outcomes:
+    """An output collector that keeps what was acked and failed."""
+
+    acked: list[Tuple] = field(default_factory=list)
+    failed: list[Tuple] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def emit(self, *_: Any, **__: Any) -> list[int]:
+        raise AssertionError("a KafkaBolt emits nothing")
+
+    def ack(self, tuple: Tuple) -> None:
+        self.acked.append(tuple)
+
+    def fail(self, tuple: Tuple) -> None:
+        self.failed.append(tuple)
+
+    def reset_timeout(self, tuple: Tuple) -> None:
+        raise AssertionError
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+class Nothing(Spout):
+    """Declares the fields of the tests' tuples."""
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare(FIELDS)
+
+
+def context(bolt: KafkaBolt, resources: dict[str, Any]) -> TopologyContext:
+    """The context of a task of `bolt`."""
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", Nothing())
+    builder.set_bolt("sink", bolt).shuffle_grouping("lines")
+    return TopologyContext(builder.build(), "sink", 0, resources)
+
+
+def prepared(world: "World", bolt: KafkaBolt) -> Outcomes:
+    """Prepares the bolt."""
+    outcomes = Outcomes()
+    bolt.prepare(Config(), context(bolt, {KAFKA: world.ports}), outcomes)
+    return outcomes
+
+
+def tup(key: Any = "k", message: Any = "m", topic: Any = "there", fields: Fields = FIELDS) -> Tuple:
+    """A tuple of the spout's."""
+    return Tuple([key, message, topic][: len(fields)], Source("lines", "default", 1, fields))
+
+
+def test_it_acks_only_what_the_broker_has(world: "World") -> None:
+    """A tuple is neither acked nor failed before the delivery report."""
+    bolt = KafkaBolt().with_topic_selector("counts")
+    outcomes = prepared(world, bolt)
+    tuple = tup()
+    bolt.execute(tuple)
+    ((topic, key, value, report),) = world.writer.records
+    assert (topic, key, value) == ("counts", b"k", b"m")
+    assert outcomes.acked == outcomes.failed == []
+    report(None, object())
+    assert outcomes.acked == [tuple]
+    assert bolt.metrics() == {"written": 1, "skipped": 0}
+
+
+def test_it_fails_what_the_broker_did_not_take(world: "World") -> None:
+    """The tuple is failed, so that it is replayed; a broker that stays away is reported once, not per record."""
+    bolt = KafkaBolt().with_topic_selector("counts")
+    outcomes = prepared(world, bolt)
+    tuples = [tup(), tup(), tup()]
+    for tuple in tuples:
+        bolt.execute(tuple)
+    for *_, report in world.writer.records:
+        report("timed out", object())
+    assert outcomes.failed == tuples
+    assert outcomes.acked == []
+    assert len(outcomes.errors) == 1
+    assert isinstance(outcomes.errors[0], BrokerError)
+    assert "'sink' are not written: timed out" in str(outcomes.errors[0])
+
+
+@pytest.mark.parametrize(
+    ("selector", "topic"),
+    [
+        (DefaultTopicSelector("one"), "one"),
+        (FieldNameTopicSelector("topic"), "there"),
+        (FieldNameTopicSelector("missing", "fallback"), "fallback"),
+        (FieldIndexTopicSelector(2), "there"),
+        (FieldIndexTopicSelector(7, "fallback"), "fallback"),
+    ],
+)
+def test_the_selector_chooses_the_topic(world: "World", selector: Any, topic: str) -> None:
+    """One topic, or one by a field's name or place."""
+    bolt = KafkaBolt().with_topic_selector(selector)
+    prepared(world, bolt)
+    bolt.execute(tup())
+    assert world.writer.records[0][0] == topic
+
+
+@pytest.mark.parametrize("selector", [FieldNameTopicSelector("topic"), FieldIndexTopicSelector(2)])
+def test_without_a_topic_the_tuple_is_acked_with_a_warning(
+    world: "World", selector: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Storm's rule; it is counted, and the log is not filled with it."""
+    bolt = KafkaBolt().with_topic_selector(selector)
+    outcomes = prepared(world, bolt)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            bolt.execute(tup(topic=None))
+    assert world.writer.records == []
+    assert len(outcomes.acked) == 100
+    assert bolt.metrics()["skipped"] == 100
+    assert len(caplog.records) == 7
+    assert "no topic was selected for 64 tuples" in caplog.text
+
+
+def test_the_mapper_takes_the_named_fields(world: "World") -> None:
+    """Key and message may be any fields."""
+    bolt = (
+        KafkaBolt()
+        .with_topic_selector("t")
+        .with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("topic", "key"))
+    )
+    prepared(world, bolt)
+    bolt.execute(tup("the-key", "m", "the-topic"))
+    assert world.writer.records[0][1:3] == (b"the-topic", b"the-key")
+
+
+def test_a_tuple_without_the_key_field_has_no_key(world: "World") -> None:
+    """As in Storm; without the message field it is an error."""
+    bolt = KafkaBolt().with_topic_selector("t")
+    prepared(world, bolt)
+    bolt.execute(tup(key="only", fields=Fields("message")))
+    assert world.writer.records[0][1:3] == (None, b"only")
+    with pytest.raises(KeyError, match="no field 'message'"):
+        bolt.execute(tup(fields=Fields("key")))
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (b"\xff\x00", b"\xff\x00"),
+        (bytearray(b"ab"), b"ab"),
+        (memoryview(b"ab"), b"ab"),
+        ("wörd", "wörd".encode()),
+        ("", b""),
+        (None, None),
+        (7, b"7"),
+        (1.5, b"1.5"),
+        (True, b"true"),
+        ({"word": "a", "count": 2}, b'{"word":"a","count":2}'),
+        (["a", None, 3], b'["a",null,3]'),
+    ],
+)
+def test_how_values_are_written(value: Any, written: bytes | None) -> None:
+    """Bytes as they are, text as UTF-8, None as a tombstone, anything else as JSON."""
+    assert to_bytes(value) == written
+
+
+def test_a_value_that_json_cannot_hold_is_an_error() -> None:
+    """It fails the tuple, and the error names the type."""
+    with pytest.raises(TypeError, match="object"):
+        to_bytes(object())
+
+
+def test_a_tick_is_not_written(world: "World") -> None:
+    """Tick tuples come to every bolt."""
+    bolt = KafkaBolt().with_topic_selector("t")
+    prepared(world, bolt)
+    bolt.execute(Tuple([1], Source("__system", TICK_STREAM, -1, Fields("rate_secs"))))
+    assert world.writer.records == []
+
+
+def test_producer_properties_open_a_producer_of_its_own(world: "World") -> None:
+    """Without them, the bolt shares the process's."""
+    prepared(world, KafkaBolt().with_topic_selector("t"))
+    assert world.own_writers == []
+    bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"})
+    prepared(world, bolt)
+    assert world.own_writers == [{"acks": "1"}]
+    asyncio.run(bolt.cleanup())
+    assert world.writer.closed
+
+
+def test_a_task_runs_a_copy() -> None:
+    """The template in the topology can be deep-copied, as every task does."""
+    assert copy.deepcopy(KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"}))
+
+
+def test_without_a_topic_or_clients_it_says_what_is_missing(world: "World") -> None:
+    """Both are clear errors when the task is prepared."""
+    with pytest.raises(ConfigError, match=r"'sink' has no topic: add \.with_topic_selector"):
+        prepared(world, KafkaBolt())
+    bolt = KafkaBolt().with_topic_selector("t")
+    with pytest.raises(KstormError, match="'sink' reads or writes Kafka, but was given no Kafka clients"):
+        bolt.prepare(Config(), context(bolt, {}), Outcomes())

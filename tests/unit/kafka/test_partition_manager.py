@@ -1,0 +1,310 @@
+"""One partition: the stored offset never passes an unfinished message, and nothing is lost on the way."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from confluent_kafka import Message
+
+from kstorm.errors import EmitError
+from kstorm.kafka import EmitState, KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka.ports import Partition, SourceMessage
+from kstorm.topology import Fields
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.conftest import FakeCollector
+
+PARTITION = Partition("sentences", 0)
+
+
+class Words:
+    """A multi-scheme: one tuple per word."""
+
+    output_fields = Fields("word")
+
+    def deserialize(self, value: bytes) -> Any:
+        """Lazily, as a generator."""
+        return ([word] for word in value.decode().split())
+
+
+def message(offset: int, value: bytes | None = b"text", key: bytes | None = None) -> SourceMessage:
+    """A message of partition 0."""
+    return cast("SourceMessage", Message(*PARTITION, offset, key, value))
+
+
+def make(
+    collector: "FakeCollector", *, offset: int = 0, stored: int | None = None, **settings: Any
+) -> PartitionManager:
+    """A manager of a partition with the default settings but for these."""
+    config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
+    return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored)
+
+
+def emit_all(manager: PartitionManager, *messages: SourceMessage, now: float = 0.0) -> list[EmitState]:
+    """Fills the manager and calls `next` until there is nothing left; what it said."""
+    manager.fill(messages)
+    states = [manager.next(now)]
+    while states[-1] is not EmitState.NO_EMITTED:
+        states.append(manager.next(now))
+    return states
+
+
+def test_next_says_whether_more_is_left(collector: "FakeCollector") -> None:
+    """One message a call, and the seed's three states."""
+    states = emit_all(make(collector), message(0), message(1))
+    assert states == [EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED]
+
+
+def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeCollector") -> None:
+    """Acks out of order move the offset only once the gap is closed."""
+    manager = make(collector)
+    emit_all(manager, *map(message, range(3)))
+    ids = dict(collector.take())
+    manager.ack(ids[1])
+    manager.ack(ids[2])
+    assert manager.last_completed_offset == 0
+    manager.ack(ids[0])
+    assert manager.last_completed_offset == 3
+
+
+def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
+    """Offsets that compaction or a transaction marker left out hold nothing up (STORM-2505, 2546, 2639)."""
+    manager = make(collector, offset=5)
+    emit_all(manager, message(7), message(20), message(21))
+    ids = dict(collector.take())
+    assert manager.last_completed_offset == 7
+    manager.ack(ids[7])
+    assert manager.last_completed_offset == 20
+    manager.ack(ids[20])
+    manager.ack(ids[21])
+    assert manager.last_completed_offset == 22
+
+
+def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
+    """The offset is written when it changed, and the first one even before anything is done."""
+    manager = make(collector, offset=4)
+    assert manager.commit() == 4
+    assert manager.commit() is None
+    emit_all(manager, message(4))
+    assert manager.commit() is None
+    manager.ack(collector.take()[0][1])
+    assert manager.commit() == 5
+
+
+def test_a_resumed_offset_is_not_written_again(collector: "FakeCollector") -> None:
+    """What the store holds already is no change."""
+    assert make(collector, offset=4, stored=4).commit() is None
+
+
+def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -> None:
+    """A scheme may make several tuples of one message; the first ack does not finish it (in Storm it does)."""
+    manager = make(collector, scheme=Words())
+    emit_all(manager, message(0, b"to be or"))
+    ids = [id for _, id in collector.take()]
+    assert len(ids) == 3
+    manager.ack(ids[0])
+    manager.ack(ids[1])
+    assert manager.last_completed_offset == 0
+    manager.ack(ids[2])
+    assert manager.last_completed_offset == 1
+
+
+def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -> None:
+    """One of two tuples fails, the message is emitted again, then the other tuple of the first attempt is acked."""
+    manager = make(collector, scheme=Words())
+    emit_all(manager, message(0, b"to be"))
+    (_, to), (_, be) = collector.take()
+    manager.fail(to, 0.0)
+    assert manager.next(0.0) is EmitState.EMITTED_MORE_LEFT
+    (_, again_to), (_, again_be) = collector.take()
+    manager.ack(be)
+    manager.ack(again_to)
+    assert manager.last_completed_offset == 0
+    manager.ack(again_be)
+    assert manager.last_completed_offset == 1
+
+
+def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeCollector") -> None:
+    """Each of its tuples may fail; that is one failure of the message."""
+    manager = make(collector, scheme=Words())
+    emit_all(manager, message(0, b"to be"))
+    for _, id in collector.take():
+        manager.fail(id, 0.0)
+    assert manager.retries == 1
+    emit_all(manager)
+    assert [offset for offset, _ in collector.take()] == [0, 0]
+    assert manager.retries == 0
+
+
+def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
+    """A failed message keeps its offset and is emitted first."""
+    manager = make(collector)
+    emit_all(manager, message(0, b"zero", b"k"), message(1))
+    ids = dict(collector.take())
+    manager.fail(ids[0], 0.0)
+    manager.fill([message(2)])
+    manager.next(0.0)
+    assert collector.emitted[0][0] == [b"zero"]
+    assert [offset for offset, _ in collector.take()] == [0]
+    manager.next(0.0)
+    assert [offset for offset, _ in collector.take()] == [2]
+
+
+def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollector") -> None:
+    """While a message waits, new ones are emitted, and the offset stays."""
+    manager = make(collector, retry_initial_delay_ms=1000)
+    emit_all(manager, message(0), message(1))
+    ids = dict(collector.take())
+    manager.fail(ids[0], 10.0)
+    manager.ack(ids[1])
+    assert emit_all(manager, message(2), now=10.5) == [EmitState.EMITTED_END, EmitState.NO_EMITTED]
+    assert [offset for offset, _ in collector.take()] == [2]
+    assert manager.last_completed_offset == 0
+    emit_all(manager, now=11.0)
+    assert [offset for offset, _ in collector.take()] == [0]
+
+
+def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(collector: "FakeCollector") -> None:
+    """It goes to the dead letters with bytes, coordinates and attempts; only when the broker has it the offset moves."""
+    manager = make(collector, retry_limit=1)
+    emit_all(manager, message(3, b"bad", b"k"))
+    manager.fail(collector.take()[0][1], 0.0)
+    emit_all(manager)
+    manager.fail(collector.take()[0][1], 0.0)
+    (letter,) = collector.letters
+    assert (letter.value, letter.key, letter.topic, letter.partition) == (b"bad", b"k", "sentences", 0)
+    assert (letter.offset, letter.attempts) == (3, 2)
+    assert "retries are used up" in letter.reason
+    assert manager.last_completed_offset == 3
+    letter.stored()
+    assert manager.last_completed_offset == 4
+    assert manager.pending == manager.retries == 0
+
+
+def test_what_cannot_be_deserialized_is_a_dead_letter(collector: "FakeCollector") -> None:
+    """The bad message holds the offset only until its letter is stored; the good one after it is emitted at once."""
+    manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
+    assert emit_all(manager, message(0, b"\xff"), message(1, b"good"))[0] is EmitState.EMITTED_END
+    assert [values for values, _, _ in collector.emitted] == [["good"]]
+    (letter,) = collector.letters
+    assert (letter.value, letter.offset, letter.attempts) == (b"\xff", 0, 1)
+    assert "UnicodeDecodeError" in letter.reason
+    manager.ack(collector.take()[0][1])
+    assert manager.last_completed_offset == 0
+    letter.stored()
+    assert manager.last_completed_offset == 2
+
+
+def test_a_generator_that_raises_half_way_emits_nothing(collector: "FakeCollector") -> None:
+    """All tuples of a message are made before the first one is emitted."""
+
+    class Halting:
+        output_fields = Fields("word")
+
+        def deserialize(self, value: bytes) -> Any:
+            yield ["one"]
+            raise ValueError("half way")
+
+    manager = make(collector, scheme=Halting())
+    emit_all(manager, message(0))
+    assert not collector.emitted
+    assert "half way" in collector.letters[0].reason
+
+
+def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector") -> None:
+    """A tombstone, and a message that deserialises to no tuple, hold nothing up."""
+    manager = make(collector, scheme=Words())
+    assert emit_all(manager, message(0, None), message(1, b"  ")) == [EmitState.NO_EMITTED]
+    assert manager.last_completed_offset == 2
+    assert not collector.emitted
+    assert not collector.letters
+
+
+def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollector") -> None:
+    """A message whose values do not fit the declaration must not stop the ones behind it."""
+    collector.refuse = EmitError("two values for one field")
+    manager = make(collector)
+    emit_all(manager, message(0))
+    assert "two values for one field" in collector.letters[0].reason
+    collector.letters[0].stored()
+    assert manager.last_completed_offset == 1
+
+
+def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollector") -> None:
+    """The message is known before it is emitted, so an ack at once finishes it (STORM-2957)."""
+    manager = make(collector)
+    collector.at_once = manager.ack
+    emit_all(manager, *map(message, range(10)))
+    assert manager.pending == 0
+    assert manager.last_completed_offset == 10
+
+
+def test_what_was_emitted_is_not_emitted_again(collector: "FakeCollector") -> None:
+    """Messages below the next offset are dropped, however they came here (STORM-2666)."""
+    manager = make(collector, offset=2)
+    emit_all(manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
+    assert [offset for offset, _ in collector.take()] == [2, 3, 4]
+
+
+def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> None:
+    """With 3 uncommitted offsets allowed, a 4th message waits, a failed one does not (STORM-2343)."""
+    manager = make(collector, max_uncommitted_offsets=3)
+    emit_all(manager, *map(message, range(5)))
+    ids = dict(collector.take())
+    assert sorted(ids) == [0, 1, 2]
+    assert manager.at_limit
+    manager.ack(ids[1])
+    manager.ack(ids[2])
+    assert manager.next(0.0) is EmitState.NO_EMITTED
+    manager.fail(ids[0], 0.0)
+    assert manager.next(0.0) is EmitState.EMITTED_MORE_LEFT
+    (again,) = collector.take()
+    assert again[0] == 0
+    manager.ack(again[1])
+    emit_all(manager)
+    assert [offset for offset, _ in collector.take()] == [3, 4]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 10])
+def test_a_partition_whose_every_message_fails_goes_on(collector: "FakeCollector", limit: int) -> None:
+    """More failures than the limit, not divisible by it: every message is retried until it succeeds (STORM-2549)."""
+    manager = make(collector, max_uncommitted_offsets=limit)
+    manager.fill(map(message, range(25)))
+    attempts: dict[int, int] = {}
+    for _ in range(1000):
+        manager.next(0.0)
+        for offset, id in collector.take():
+            attempts[offset] = attempts.get(offset, 0) + 1
+            if attempts[offset] < 3:
+                manager.fail(id, 0.0)
+            else:
+                manager.ack(id)
+    assert attempts == dict.fromkeys(range(25), 3)
+    assert manager.last_completed_offset == 25
+
+
+def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> None:
+    """`max_offset_behind` makes a dead letter of a failed message that is further behind."""
+    manager = make(collector, max_offset_behind=5)
+    emit_all(manager, *map(message, range(10)))
+    ids = dict(collector.take())
+    manager.fail(ids[4], 0.0)
+    manager.fail(ids[5], 0.0)
+    assert [letter.offset for letter in collector.letters] == [4]
+    assert manager.retries == 1
+
+
+def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
+    """`output_stream_id` names it."""
+    manager = make(collector, output_stream_id="lines")
+    emit_all(manager, message(0))
+    assert collector.emitted[0][2] == "lines"
+
+
+def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> None:
+    """One stuck message shows in a number, and a retry does not make it young."""
+    manager = make(collector)
+    assert manager.oldest_pending_age(5.0) == 0.0
+    emit_all(manager, message(0), now=5.0)
+    manager.fail(collector.take()[0][1], 8.0)
+    emit_all(manager, message(1), now=9.0)
+    assert manager.oldest_pending_age(10.0) == 5.0

@@ -1,0 +1,114 @@
+"""When a failed message is due again."""
+
+import pytest
+
+from kstorm.errors import ConfigError
+from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, SpoutConfig
+from kstorm.kafka.retry import make_retry_manager
+
+
+def manager(
+    initial: int = 0, multiplier: float = 1.0, longest: int = 60_000, limit: int = -1
+) -> ExponentialBackoffRetryManager:
+    """A manager with these settings."""
+    return ExponentialBackoffRetryManager(
+        SpoutConfig(
+            KafkaHosts(),
+            "t",
+            "",
+            "s",
+            retry_initial_delay_ms=initial,
+            retry_delay_multiplier=multiplier,
+            retry_delay_max_ms=longest,
+            retry_limit=limit,
+        )
+    )
+
+
+def delays(retry: ExponentialBackoffRetryManager, failures: int) -> list[float]:
+    """How long offset 1 waits after each of its failures, to the millisecond."""
+    waited = []
+    for _ in range(failures):
+        retry.failed(1, 0.0)
+        waited.append(
+            next(ms for ms in range(1000) if retry.next_failed_message_to_retry(ms / 1000) is not None) / 1000
+        )
+        retry.retry_started(1)
+    return waited
+
+
+def test_the_delay_grows_up_to_its_maximum() -> None:
+    """Each failure multiplies the delay, until the maximum."""
+    assert delays(manager(100, 2.0, 500), 5) == [0.1, 0.2, 0.4, 0.5, 0.5]
+
+
+def test_the_defaults_retry_at_once() -> None:
+    """Storm's defaults: no delay, and it does not grow."""
+    assert delays(manager(), 3) == [0.0, 0.0, 0.0]
+
+
+def test_a_huge_number_of_failures_keeps_the_maximum() -> None:
+    """A power beyond what a float holds is still the maximum."""
+    retry = manager(1000, 10.0, 3000)
+    for failure in range(400):
+        retry.failed(1, failure * 10.0)
+        assert retry.next_failed_message_to_retry(failure * 10.0 + 3.0) == 1
+        retry.retry_started(1)
+    retry.failed(1, 5000.0)
+    assert retry.next_failed_message_to_retry(5002.9) is None
+
+
+def test_the_lowest_offset_that_is_due_goes_first() -> None:
+    """The stored offset waits for the lowest one, so it is retried first even if it failed last."""
+    retry = manager(100)
+    for offset, failed in ((9, 0.0), (5, 0.01), (2, 5.0)):
+        retry.failed(offset, failed)
+    assert retry.next_failed_message_to_retry(0.05) is None
+    assert retry.next_failed_message_to_retry(1.0) == 5
+    retry.retry_started(5)
+    assert retry.next_failed_message_to_retry(1.0) == 9
+    assert retry.next_failed_message_to_retry(6.0) == 2
+
+
+def test_a_message_is_given_up_after_its_retries() -> None:
+    """A limit of 2 is two retries, so three attempts."""
+    retry = manager(limit=2)
+    for _ in range(2):
+        assert retry.retry_further(1)
+        retry.failed(1, 0.0)
+        assert retry.next_failed_message_to_retry(0.0) == 1
+        retry.retry_started(1)
+    assert not retry.retry_further(1)
+
+
+def test_a_limit_of_0_allows_no_retry() -> None:
+    """The first failure is the last."""
+    assert not manager(limit=0).retry_further(1)
+
+
+def test_what_is_done_is_forgotten() -> None:
+    """A later message at the same offset starts with no failures."""
+    retry = manager(100, 2.0, limit=1)
+    retry.failed(1, 0.0)
+    retry.next_failed_message_to_retry(1.0)
+    retry.retry_started(1)
+    assert not retry.retry_further(1)
+    retry.done(1)
+    assert retry.retry_further(1)
+
+
+def test_the_manager_is_named_by_its_import_path() -> None:
+    """As in the seed, the class is a setting; a class itself will do too."""
+    by_default = make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s"))
+    by_class = make_retry_manager(
+        SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=ExponentialBackoffRetryManager)
+    )
+    assert isinstance(by_default, ExponentialBackoffRetryManager)
+    assert isinstance(by_class, ExponentialBackoffRetryManager)
+
+
+@pytest.mark.parametrize("path", ["nowhere:Manager", "kstorm.kafka.retry:Missing", "no-colon", ""])
+def test_a_manager_that_cannot_be_imported_is_refused(path: str) -> None:
+    """The error names the setting and its value."""
+    with pytest.raises(ConfigError, match="failed_message_retry_manager is"):
+        make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=path))

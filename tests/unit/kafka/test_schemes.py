@@ -1,0 +1,79 @@
+"""What becomes of a message's bytes."""
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Message
+
+from kstorm.kafka import (
+    KeyValueSchemeAsMultiScheme,
+    MessageMetadataSchemeAsMultiScheme,
+    MultiScheme,
+    RawMultiScheme,
+    SchemeAsMultiScheme,
+    StringKeyValueScheme,
+    StringScheme,
+)
+from kstorm.kafka.ports import SourceMessage
+from kstorm.kafka.scheme import deserializer
+from kstorm.topology import Fields
+
+
+def message(value: bytes | None, key: bytes | None = None) -> SourceMessage:
+    """A message at offset 7 of partition 3."""
+    return cast("SourceMessage", Message("t", 3, 7, key, value))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "fields", "values"),
+    [
+        (RawMultiScheme(), Fields("bytes"), [b"v\xc3\xa4"]),
+        (SchemeAsMultiScheme(StringScheme()), Fields("str"), ["vä"]),
+        (MessageMetadataSchemeAsMultiScheme(StringScheme()), Fields("str", "partition", "offset"), ["vä", 3, 7]),
+        (KeyValueSchemeAsMultiScheme(StringKeyValueScheme()), Fields("key", "message"), ["k", "vä"]),
+    ],
+)
+def test_each_scheme_gives_the_values_of_its_fields(scheme: MultiScheme, fields: Fields, values: list[Any]) -> None:
+    """The fields are declared in the order of the values."""
+    tuples = deserializer(scheme)(message("vä".encode(), b"k"))
+    assert scheme.output_fields == fields
+    assert [list(each) for each in tuples or ()] == [values]
+
+
+def test_a_message_without_a_key_has_none() -> None:
+    """A key-value scheme reads the value alone if there is no key."""
+    tuples = deserializer(KeyValueSchemeAsMultiScheme(StringKeyValueScheme()))(message(b"v"))
+    assert [list(each) for each in tuples or ()] == [[None, "v"]]
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        RawMultiScheme(),
+        SchemeAsMultiScheme(StringScheme()),
+        MessageMetadataSchemeAsMultiScheme(StringScheme()),
+        KeyValueSchemeAsMultiScheme(StringKeyValueScheme()),
+    ],
+)
+def test_a_tombstone_is_shown_to_no_scheme(scheme: MultiScheme) -> None:
+    """A message without a value holds nothing to process."""
+    assert deserializer(scheme)(message(None, b"k")) is None
+
+
+def test_a_scheme_may_find_nothing() -> None:
+    """A scheme that returns None gives no tuple, not a tuple of None."""
+
+    class Picky:
+        output_fields = Fields("x")
+
+        def deserialize(self, value: bytes) -> None:
+            return None
+
+    assert deserializer(SchemeAsMultiScheme(Picky()))(message(b"v")) is None
+    assert deserializer(MessageMetadataSchemeAsMultiScheme(Picky()))(message(b"v")) is None
+
+
+def test_text_that_is_none_is_not_mangled() -> None:
+    """Bytes that are not UTF-8 are refused, so that they end among the dead letters."""
+    with pytest.raises(UnicodeDecodeError):
+        deserializer(SchemeAsMultiScheme(StringScheme()))(message(b"\xff"))

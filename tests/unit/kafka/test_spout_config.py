@@ -1,0 +1,102 @@
+"""The settings of a spout, and what is stored of a partition."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kstorm.errors import ConfigError
+from kstorm.kafka import EARLIEST_TIME, KafkaHosts, RawMultiScheme, SpoutConfig, StoredOffset
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.kafka.ports import Broker, Partition
+
+
+def config(**settings: Any) -> SpoutConfig:
+    """A config with these settings."""
+    return SpoutConfig(KafkaHosts(), "topic-storm", "/kafkaspout-demo", "reader", **settings)
+
+
+def test_the_defaults_are_the_seeds() -> None:
+    """Every field that the seed lists has the seed's default, but for `fetch_max_wait`, which says why."""
+    made = config()
+    assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (1024 * 1024, 10_000, 1024 * 1024)
+    assert isinstance(made.scheme, RawMultiScheme)
+    assert (made.ignore_zk_offsets, made.start_offset_time, made.max_offset_behind) == (False, EARLIEST_TIME, None)
+    assert made.use_start_offset_time_if_offset_out_of_range is True
+    assert made.state_update_interval_ms == 2000
+    assert made.zk_path == "/kafkaspout-demo/reader"
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"fetch_size_bytes": 0}, "fetch_size_bytes is 0: it must be at least 1"),
+        ({"buffer_size_bytes": -1}, "buffer_size_bytes is -1"),
+        ({"start_offset_time": -3}, "start_offset_time is -3"),
+        ({"max_offset_behind": -1}, "max_offset_behind is -1"),
+        ({"state_update_interval_ms": 0}, "state_update_interval_ms is 0"),
+        ({"max_uncommitted_offsets": 0}, "max_uncommitted_offsets is 0"),
+        ({"retry_delay_multiplier": 0.5}, "retry_delay_multiplier is 0.5"),
+        ({"retry_limit": -2}, "retry_limit is -2"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(settings: dict[str, Any], complaint: str) -> None:
+    """The error names the field and its value."""
+    with pytest.raises(ConfigError, match=complaint):
+        config(**settings)
+
+
+@pytest.mark.parametrize(
+    ("topic", "root", "id", "complaint"),
+    [
+        ("", "/r", "i", "without a topic"),
+        ("t", "r", "i", "zk_root is 'r'"),
+        ("t", "/r/", "i", "zk_root is '/r/'"),
+        ("t", "/r", "", "id is ''"),
+        ("t", "/r", "a/b", "id is 'a/b'"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(topic: str, root: str, id: str, complaint: str) -> None:
+    """The node's path is put together from zk_root and id, so both must fit."""
+    with pytest.raises(ConfigError, match=complaint):
+        SpoutConfig(KafkaHosts(), topic, root, id)
+
+
+def test_zookeeper_hosts_may_be_the_spouts_own() -> None:
+    """`zk_port` is for the hosts that name none."""
+    assert config().zk_connect is None
+    assert config(zk_servers=["a", "b:2222"], zk_port=2182).zk_connect == "a:2182,b:2222"
+
+
+SEED = """{"topology": {"id": "kafka-spout-demo-1-1489642910", "name": "kafka-spout-demo"}, "offset": 2, "partition": 0,
+ "broker": {"host": "ZB-PC0DD5WG.360buyAD.local", "port": 9092}, "topic": "topic-storm"}"""
+PARTITION = Partition("topic-storm", 0)
+
+
+def test_what_is_stored_is_the_seeds_json() -> None:
+    """Names, nesting and order of the fields are those of the seed's example."""
+    stored = StoredOffset.of(
+        TopologyRef("kafka-spout-demo-1-1489642910", "kafka-spout-demo"),
+        PARTITION,
+        2,
+        Broker("ZB-PC0DD5WG.360buyAD.local", 9092),
+    )
+    assert json.loads(stored.to_json()) == json.loads(SEED)
+    assert list(json.loads(stored.to_json())) == list(json.loads(SEED))
+    assert StoredOffset.from_json(SEED.encode(), PARTITION, "/x") == stored
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "no stored offset"),
+        (b'{"offset": 3}', "no stored offset"),
+        (SEED.replace('"offset": 2', '"offset": "2"').encode(), "no stored offset"),
+        (SEED.replace("topic-storm", "other").encode(), "two spouts share one zk_root and id"),
+        (SEED.replace('"partition": 0', '"partition": 1').encode(), "two spouts share one zk_root and id"),
+    ],
+)
+def test_what_is_no_offset_of_this_partition_is_refused(data: bytes, complaint: str) -> None:
+    """The error names the node, and never is a wrong offset read out of it."""
+    with pytest.raises(ConfigError, match=f"/r/i/partition_0.*{complaint}"):
+        StoredOffset.from_json(data, PARTITION, "/r/i/partition_0")

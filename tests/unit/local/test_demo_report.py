@@ -1,0 +1,113 @@
+"""The demo's verdict and its report."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kstorm.errors import ConfigError
+from kstorm.local.demo.audit import Produced, SinkRecord, audit
+from kstorm.local.demo.pipeline import GoldWord, Tables, read_tables
+from kstorm.local.demo.report import Load, Outcome, Usage, print_summary
+from kstorm.local.demo.run import check_report
+
+KEYS = {
+    *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
+    *("sentences_per_s", "p50_ms", "p99_ms", "killed", "gold_rows", "cpu_seconds"),
+}
+
+
+def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> Outcome:
+    """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table."""
+    produced = [Produced("a b", 0, 0, 0), Produced("a", 1, 0, 0)]
+    places = {"a": ["0-0-0", "1-0-0"], "b": ["0-0-1"]}
+    records = [
+        SinkRecord(json.dumps({"word": word, "count": count, "id": place}).encode(), 5)
+        for word, count in counts.items()
+        for place in places[word]
+    ]
+    words = [GoldWord(word, max(count, 3), count) for word, count in gold.items()]
+    rows = {"bronze": 3, "silver": 3, "quarantine": 0, "gold": len(gold)}
+    load = Load(2, 2, 0, emitted, 2.0, 1.0, [0, 4], [])
+    tables = Tables(Path("/tables"), rows, words, 1.0)
+    return Outcome(load, audit(produced, records), tables, {"acker-0": Usage(1.25, 2**20)}, Path("/logs"))
+
+
+def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
+    """The keys that the issue names are there, and say that nothing is lost or wrong."""
+    good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
+    report = good.to_json()
+    assert good.faults() == []
+    assert set(report) >= KEYS
+    assert (report["lost"], report["words_wrong"], report["words_over"], report["replayed"]) == (0, 0, 0, 0)
+    assert (report["words_checked"], report["gold_rows"], report["sentences_per_s"]) == (2, 2, 1.0)
+    assert report["cpu_seconds"] == {"acker-0": 1.2}
+    json.dumps(report)
+
+
+def test_a_replay_is_no_fault() -> None:
+    """Counts may exceed the truth, and the report says by how much."""
+    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, emitted=3)
+    report = replayed.to_json()
+    assert replayed.faults() == []
+    assert (report["replayed"], report["words_over"], report["words_over_by"]) == (1, 1, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("counts", "gold", "says"),
+    [
+        ({"a": 2}, {"a": 2, "b": 1}, "1 messages lack words in the sink topic, such as 0-0"),
+        ({"a": 1, "b": 1}, {"a": 2, "b": 1}, "1 words are counted short in the sink topic: 'a' 1 of 2"),
+        ({"a": 2, "b": 1}, {"a": 3, "b": 1}, "1 words are wrong in the gold table: 'a' 3 instead of 2"),
+        ({"a": 2, "b": 1}, {"a": 2}, "1 words are wrong in the gold table: 'b' 0 instead of 1"),
+        ({"a": 2, "b": 1}, {"a": 2, "b": 1, "c": 1}, "1 words are wrong in the gold table: 'c' 1 instead of 0"),
+    ],
+)
+def test_whatever_is_lost_or_wrong_is_a_fault(counts: dict[str, int], gold: dict[str, int], says: str) -> None:
+    """Each kind of fault has its sentence, and makes words wrong or messages lost in the report."""
+    bad = outcome(counts, gold)
+    assert says in bad.faults()
+    assert bad.to_json()["lost"] + bad.to_json()["words_wrong"] > 0
+
+
+def test_a_count_below_the_truth_in_the_gold_table_is_wrong() -> None:
+    """Occurrences are exact and the topology's count at least once: both are checked."""
+    tables = Tables(Path("/tables"), {}, [GoldWord("a", 1, 2)], 1.0)
+    assert tables.wrong({"a": 2}) == {"a": 1}
+
+
+def test_the_summary_shows_words_as_they_are() -> None:
+    """A word that looks like markup is no markup."""
+    shown = io.StringIO()
+    good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
+    odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
+    print_summary(Outcome(good.load, good.findings, odd, good.usage, good.directory), Console(file=shown, width=100))
+    assert "[red]" in shown.getvalue()
+    assert "acker-0" in shown.getvalue()
+
+
+def test_the_ten_top_words_are_the_most_frequent() -> None:
+    """By occurrences, then by name."""
+    words = [GoldWord(name, 1, 5 if name in "xy" else 1) for name in "yxabcdefghijk"]
+    tables = Tables(Path("/tables"), {}, words, 1.0)
+    assert [row.word for row in tables.top] == list("xyabcdefgh")
+
+
+def test_the_tables_are_read_from_what_the_pipeline_left(tmp_path: Path) -> None:
+    """Rows from its report, words from its export."""
+    report = {"bronze": 4, "silver": 3, "quarantine": 1, "gold_rows": 1, "counts_per_minute_rows": 1, "top": []}
+    (tmp_path / "tables.json").write_text(json.dumps(report))
+    (tmp_path / "gold.jsonl").write_text('{"word": "a", "count": 4, "occurrences": 3}\n')
+    tables = read_tables(tmp_path, 2.0)
+    assert tables.rows == {"bronze": 4, "silver": 3, "quarantine": 1, "gold": 1}
+    assert tables.words == [GoldWord("a", 4, 3)]
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    """Two minutes are not spent for nothing."""
+    check_report(tmp_path / "r.json")
+    for wrong in (tmp_path, tmp_path / "nowhere" / "r.json"):
+        with pytest.raises(ConfigError, match="give a file in a folder that exists"):
+            check_report(wrong)

@@ -1,0 +1,100 @@
+"""Adding up what the processes of a topology say of themselves."""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from kstorm.local.cluster import LocalProcesses
+from kstorm.local.watch import Figures, Watch
+
+
+@dataclass
+class StandInWorker:
+    """Has what a `Watch` looks at."""
+
+    name: str
+    component: str
+
+
+@dataclass
+class StandInProcesses:
+    """Workers whose pages the test writes."""
+
+    workers: list[StandInWorker]
+    pages: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+
+    def statuses(self) -> dict[str, dict[str, Any] | None]:
+        """The pages."""
+        return {worker.name: self.pages.get(worker.name) for worker in self.workers}
+
+
+def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
+    """A status page."""
+    return {"kind": kind, "pid": pid, "not_ready": "", "last_error": "", **counts}
+
+
+def watched(*names: str) -> tuple[StandInProcesses, Watch]:
+    """Processes with these names, as `count-0`, and a watch on them."""
+    processes = StandInProcesses([StandInWorker(name, name.partition("-")[0]) for name in names])
+    return processes, Watch(cast("LocalProcesses", processes))
+
+
+def test_the_processes_of_a_component_are_added_up() -> None:
+    """Counts and latencies of two processes are one component's."""
+    processes, watch = watched("count-0", "count-1")
+    processes.pages = {
+        "count-0": page("bolt", 1, executed=3, latency_counts=[1, 0]),
+        "count-1": page("bolt", 2, executed=4, latency_counts=[0, 2]),
+    }
+    (count,) = watch.look().components
+    assert (count.processes, count.ready, count.total.executed) == (2, 2, 7)
+    assert count.total.latency_counts == (1, 2)
+
+
+def test_counts_survive_a_restart() -> None:
+    """A process that comes back with another pid begins at zero; the component does not. What is pending is as it is."""
+    processes, watch = watched("count-0")
+    processes.pages["count-0"] = page("bolt", 1, executed=100, pending=7)
+    watch.look()
+    processes.pages["count-0"] = None
+    (count,) = watch.look().components
+    assert (count.total.executed, count.total.pending) == (100, 0)
+    processes.pages["count-0"] = page("bolt", 2, executed=5, pending=2)
+    (count,) = watch.look().components
+    assert (count.total.executed, count.total.pending) == (105, 2)
+
+
+def test_what_does_not_answer_or_is_not_ready_is_named() -> None:
+    """Both a dead process and one that waits for its tasks are down."""
+    processes, watch = watched("split-0", "count-0", "count-1")
+    processes.pages = {"split-0": page("bolt", 1), "count-0": {**page("bolt", 2), "not_ready": "recovering"}}
+    assert watch.look().down == ["count-0", "count-1"]
+
+
+def test_spouts_tell_how_trees_ended() -> None:
+    """Completed and failed trees are the spouts' counts, whatever bolts and ackers acked."""
+    processes, watch = watched("acker-0", "count-0", "sentences-0")
+    processes.pages = {
+        "acker-0": page("acker", 1, acked=9),
+        "count-0": page("bolt", 2, acked=80),
+        "sentences-0": page("spout", 3, emitted=12, acked=8, failed=2),
+    }
+    snapshot = watch.look()
+    assert [state.kind for state in snapshot.components] == ["spout", "bolt", "acker"]
+    assert (snapshot.emitted, snapshot.acked, snapshot.failed) == (12, 8, 2)
+
+
+def test_recent_figures_are_what_was_added() -> None:
+    """The rate is of the last seconds, not of the whole run."""
+    processes, watch = watched("sentences-0")
+    processes.pages["sentences-0"] = page("spout", 3, acked=1000, latency_counts=[5, 5])
+    watch.look()
+    processes.pages["sentences-0"] = page("spout", 3, acked=1010, latency_counts=[5, 8])
+    snapshot = watch.look()
+    assert snapshot.components[0].recent.acked == 10
+    assert snapshot.components[0].recent.latency_counts == (0, 3)
+    assert snapshot.acked_per_second > 0
+
+
+def test_histograms_of_different_lengths_can_be_added() -> None:
+    """A process that has not answered yet has an empty histogram."""
+    assert (Figures() + Figures(latency_counts=(1, 2))).latency_counts == (1, 2)
