@@ -153,7 +153,7 @@ class EmbeddedKafka(_EmbeddedServer):
 
     def _format(self, classpath: str, properties: Path) -> None:
         """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = _new_cluster_id()
         command = self._java(
             _QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id
         )
@@ -252,6 +252,13 @@ class EmbeddedZooKeeper(_EmbeddedServer):
                     return b"Mode: standalone" in answer.read()
         except OSError:
             return False
+
+
+def _new_cluster_id() -> str:
+    """A UUID in Kafka's form; one that began with a dash, as one in 64 does, would be taken for an option."""
+    while (cluster_id := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return cluster_id
 
 
 def _write_properties(path: Path, settings: Mapping[str, str]) -> None:

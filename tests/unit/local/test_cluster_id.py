@@ -1,0 +1,17 @@
+"""The identity that a new embedded Kafka is given."""
+
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import pytest
+
+from kstorm.local import servers
+
+
+def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's tool would take it for an option, and one start in 64 would fail."""
+    dashed = uuid.UUID(bytes=urlsafe_b64decode("-AAAAAAAAAAAAAAAAAAAAA=="))
+    good = uuid.UUID(int=1)
+    answers = iter([dashed, dashed, good])
+    monkeypatch.setattr(servers.uuid, "uuid4", lambda: next(answers))
+    assert servers._new_cluster_id() == urlsafe_b64encode(good.bytes).decode().rstrip("=")
