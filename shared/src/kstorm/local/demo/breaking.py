@@ -5,6 +5,8 @@ and the next process dies once the one before is back and trees are being comple
 """
 
 import math
+import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +14,7 @@ from typing import Final
 from kstorm.local.cluster import LocalProcesses, Worker
 
 _BEGIN: Final = 0.5
+_MOMENT_SECS: Final = 0.3
 _FREE: Final = 0.6  # the share of the messages that is not held back
 
 
@@ -67,6 +70,9 @@ class Breaker:
 
     def _kill(self, component: str, now: float) -> str:
         worker = max(self._processes.of(component), key=_tasks)
+        time.sleep(
+            random.uniform(0, _MOMENT_SECS)
+        )  # not just when it has answered, which it does between two pieces of work
         process = worker.process
         self.deaths.append(Death(worker, process.pid, process.starts, now))
         process.kill()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from kstorm.errors import LocalError
 from kstorm.local.jars import spark_jars
@@ -60,50 +61,56 @@ class Tables:
         return wrong
 
 
-def make_pipeline(workdir: Path, bootstrap: str, topic: str) -> ManagedProcess:
-    """The process that brings the tables below `workdir` up to date; not started yet."""
-    if find_spec(_MODULE) is None:
-        raise LocalError(f"the package {_MODULE} is not installed: start by ./run, which installs it")
-    arguments: dict[str, Any] = {
-        "--bootstrap-servers": bootstrap,
-        "--topic": topic,
-        "--tables": workdir / "tables",
-        "--trigger": "available-now",
-        "--jars": ",".join(map(str, spark_jars())),
-        "--report": workdir / "tables.json",
-        "--export-counts": workdir / "gold.jsonl",
-    }
-    flags = [str(part) for pair in arguments.items() for part in pair]
-    return ManagedProcess(
-        "pipeline", [sys.executable, "-m", _MODULE, "run", *flags], workdir=workdir, environment=spark_environment()
-    )
+class Pipeline:
+    """The process that brings the tables below `workdir` up to date with the topic: a context manager around its life."""
 
+    def __init__(self, workdir: Path, bootstrap: str, topic: str) -> None:
+        if find_spec(_MODULE) is None:
+            raise LocalError(f"the package {_MODULE} is not installed: start by ./run, which installs it")
+        arguments: dict[str, Any] = {
+            "--bootstrap-servers": bootstrap,
+            "--topic": topic,
+            "--tables": workdir / "tables",
+            "--trigger": "available-now",
+            "--jars": ",".join(map(str, spark_jars())),
+            "--report": workdir / "tables.json",
+            "--export-counts": workdir / "gold.jsonl",
+        }
+        flags = [str(part) for pair in arguments.items() for part in pair]
+        command = [sys.executable, "-m", _MODULE, "run", *flags]
+        self.process = ManagedProcess("pipeline", command, workdir=workdir, environment=spark_environment())
+        self._workdir = workdir
+        self._started = time.monotonic()
 
-def run_pipeline(
-    process: ManagedProcess, workdir: Path, say: Callable[[str], None], on_look: Callable[[], None]
-) -> Tables:
-    """Run it to its end, passing on what it logs; `LocalError` with the end of its log if it fails.
+    def __enter__(self) -> Self:
+        self._started = time.monotonic()
+        self.process.start()
+        return self
 
-    `on_look` is called every second: what it used is only known of a process that runs.
-    """
-    started = time.monotonic()
-    log = _NewLines(process.log_path)
-    process.start()
-    try:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+
+    def follow(self, say: Callable[[str], None], on_look: Callable[[], None]) -> Tables:
+        """Wait for its end, passing on what it logs; `LocalError` with the end of its log if it fails.
+
+        `on_look` is called every second: what a process has used is only known while it runs.
+        """
+        process = self.process
+        log = _NewLines(process.log_path)
         while process.alive:
-            if time.monotonic() - started > _LONGEST_SECS:
+            if time.monotonic() - self._started > _LONGEST_SECS:
                 raise LocalError(f"the pipeline is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
             on_look()
             for line in log.read():
                 say(line)
             process.wait(_LOOK_SECS)
-    finally:
-        process.stop()
-    for line in log.read():
-        say(line)
-    if process.returncode:
-        raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
-    return read_tables(workdir, time.monotonic() - started)
+        for line in log.read():
+            say(line)
+        if process.returncode:
+            raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
+        return read_tables(self._workdir, time.monotonic() - self._started)
 
 
 def read_tables(workdir: Path, seconds: float) -> Tables:
@@ -124,8 +131,7 @@ class _NewLines:
     """The pipeline's own lines of a log that is being written: `… INFO text`. Spark's and Java's are left out."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._position = path.stat().st_size if path.exists() else 0
+        self._path, self._position = path, 0
 
     def read(self) -> list[str]:
         if not self._path.exists():

@@ -27,7 +27,7 @@ from kstorm.local.demo import corpus
 from kstorm.local.demo.audit import Findings, Produced, audit, read_topic
 from kstorm.local.demo.feed import Feed
 from kstorm.local.demo.load import LoadRun, UsageLog, offsets_stored
-from kstorm.local.demo.pipeline import Tables, make_pipeline, run_pipeline
+from kstorm.local.demo.pipeline import Pipeline
 from kstorm.local.demo.report import Load, Outcome, print_summary
 from kstorm.local.demo.topics import SOURCE_PARTITIONS, cleaned_up, create_demo_topics
 from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
@@ -102,8 +102,9 @@ class Demo:
         self._say(f"logs and tables of this run: {self._directory}")
         with self._servers() as endpoints, self._stage(endpoints) as stage:
             load, produced = self._load(stage)
-            findings = self._audit(stage, produced)
-            tables = self._tables(stage)
+            with self._spark(stage) as pipeline:
+                findings = self._audit(stage, produced)
+                tables = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
         return self._finish(Outcome(load, findings, tables, self._usage.result(), self._directory))
 
     @contextmanager
@@ -184,11 +185,12 @@ class Demo:
         self._say(f"{findings.records:,} records read; lost: {len(findings.lost)}")
         return findings
 
-    def _tables(self, stage: _Stage) -> Tables:
+    def _spark(self, stage: _Stage) -> Pipeline:
+        """Spark takes a while to start, during which the sink topic can be audited."""
         self._say("starting Spark on the sink topic")
-        process = make_pipeline(self._directory, stage.settings.bootstrap_servers, stage.sink)
-        self._usage.processes.append(process)
-        return run_pipeline(process, self._directory, lambda line: self._say(f"  {line}"), self._usage.sample)
+        pipeline = Pipeline(self._directory, stage.settings.bootstrap_servers, stage.sink)
+        self._usage.processes.append(pipeline.process)
+        return pipeline
 
     def _finish(self, outcome: Outcome) -> int:
         print_summary(outcome, self._console)
