@@ -40,7 +40,8 @@ class Sink:
         self._counts: Counter[str] = Counter()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(30)
+        kept = {"retention.ms": "-1"}  # the timestamps below are of 2023
+        admin.create_topics([NewTopic(self.topic, partitions, 1, config=kept)])[self.topic].result(30)
 
     def sentence(self, source_offset: int, words: str, *, at: int = NOON) -> None:
         """Write a record for each word of a sentence, counted on; the same offset again is a replay."""
