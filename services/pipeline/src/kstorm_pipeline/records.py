@@ -46,13 +46,13 @@ def read_records(rows: DataFrame) -> DataFrame:
 
 def _reason() -> Column:
     """The first thing that is wrong with the record, or null."""
-    shape = sf.schema_of_variant(sf.try_variant_get("_json", "$[0]", "variant"))
-    second = sf.try_variant_get("_json", "$[1]", "variant")
+    first, second = (sf.try_variant_get("_json", f"$[{place}]", "variant") for place in range(2))
+    one_value = sf.col("_json").isNotNull() & first.isNotNull() & second.isNull()
     reason = (
         sf.when(sf.col("value").isNull(), "the value is null")
         .when(~sf.is_valid_utf8("_text"), "the value is not UTF-8")
-        .when(sf.col("_json").isNull() | second.isNotNull(), "the value is not JSON")
-        .when(sf.coalesce(~shape.startswith("OBJECT"), sf.lit(True)), "the value is not a JSON object")
+        .when(~one_value, "the value is not JSON")
+        .when(~sf.schema_of_variant(first).startswith("OBJECT"), "the value is not a JSON object")
     )
     for name, sql_type in _FIELDS.items():
         found = sf.schema_of_variant(f"_{name}")

@@ -51,8 +51,8 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         # Delta's own bookkeeping runs as Spark jobs too, in 50 tasks unless told otherwise.
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
-        # A batch writes a few small files; after fifty of them Delta makes one, so reading does not slow down for ever.
-        "spark.databricks.delta.autoCompact.enabled": "true",
+        # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
+        "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {settings.driver_java_options}".strip(),
         "spark.ui.enabled": "false",
