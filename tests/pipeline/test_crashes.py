@@ -67,7 +67,7 @@ def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, 
     job.sink.malformed(b"?")
     job.sink.flush()
     command = _command(job, tmp_path / "report.json")
-    silver = tmp_path / "silver" / "_delta_log" / f"{1:020}.json"
+    silver = _written(job, "silver", 1)
     done = tmp_path / "_checkpoints" / "refine" / "commits" / "0"
     with subprocess.Popen(command, env=_environment(), start_new_session=True, stderr=subprocess.DEVNULL) as process:
         _await(lambda: silver.exists() or process.poll() is not None)
@@ -79,6 +79,11 @@ def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, 
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["bronze"], report["silver"], report["quarantine"], report["gold_rows"]) == (1051, 1000, 1, 4)
     assert report["top"][0] == {"word": "the", "count": 420, "occurrences": 400}
+
+
+def _written(job: Job, table: str, times: int) -> Path:
+    """The file that is there as soon as the table has been written so many times."""
+    return Path(job.tables.path(table)) / "_delta_log" / f"{times:020}.json"
 
 
 def _command(job: Job, report: Path) -> list[str]:
@@ -109,10 +114,10 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
 
     def user() -> None:
         try:
-            _await(lambda: job.tables.exists(job.spark, "word_counts") and "cat" in job.word_counts)
+            _await(_written(job, "word_counts", 1).exists)
             job.sink.sentence(2, "the dog")
             job.sink.flush()
-            _await(lambda: "dog" in job.word_counts)
+            _await(_written(job, "word_counts", 2).exists)
         except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
             problems.append(problem)
         finally:

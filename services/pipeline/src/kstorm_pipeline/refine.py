@@ -50,20 +50,28 @@ def refine(tables: Tables, rows: DataFrame, batch_id: int) -> None:
     records = read_records(rows).select(*_TYPED).persist()
     try:
         batch = _survey(tables, rows, records, batch_id)
-        write_quarantine(batch)
-        accepted = _accepted(batch).persist()
-        try:
-            fresh = accepted.count()
-            write_silver(batch, accepted)
-            merge_counts_per_minute(batch, accepted)
-            merge_word_counts(batch, accepted)
-        finally:
-            accepted.unpersist()
+        if batch.malformed:
+            write_quarantine(batch)
+        fresh = _refine_good(batch) if batch.size > batch.malformed else 0
     finally:
         records.unpersist()
     replays = batch.size - batch.malformed - fresh
     figures = (batch_id, batch.size, fresh, replays, batch.malformed)
     logger.info("refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures)
+
+
+def _refine_good(batch: Batch) -> int:
+    """Write the records that fit the schema; return how many of them silver got."""
+    accepted = _accepted(batch).persist()
+    try:
+        fresh = accepted.count()
+        if fresh:
+            write_silver(batch, accepted)
+            merge_counts_per_minute(batch, accepted)
+        merge_word_counts(batch, accepted)
+    finally:
+        accepted.unpersist()
+    return fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +116,7 @@ class Batch:
 
 def write_quarantine(batch: Batch) -> None:
     """Append the records that do not fit the schema."""
-    if batch.malformed:
-        _append(batch, "quarantine", read_records(batch.rows).where(sf.col("reason").isNotNull()))
+    _append(batch, "quarantine", read_records(batch.rows).where(sf.col("reason").isNotNull()))
 
 
 def write_silver(batch: Batch, accepted: DataFrame) -> None:
@@ -119,8 +126,7 @@ def write_silver(batch: Batch, accepted: DataFrame) -> None:
 
 def merge_counts_per_minute(batch: Batch, accepted: DataFrame) -> None:
     """Add the accepted records to the minutes of their Kafka timestamps."""
-    if batch.minutes is None:
-        return
+    assert batch.minutes is not None, "there are good records"
     start = sf.date_trunc("minute", "event_time").alias("window_start")
     added = accepted.groupBy(start, "word").agg(sf.count("*").alias("occurrences"))
     added = added.withColumn("window_end", sf.expr("window_start + INTERVAL 1 MINUTE"))
@@ -142,8 +148,6 @@ def merge_word_counts(batch: Batch, accepted: DataFrame) -> None:
     Within a partition the offset tells which count is later. A word has all its records in one partition, until
     somebody adds partitions to the topic: between partitions the Kafka timestamp tells.
     """
-    if batch.minutes is None:
-        return
     latest = sf.max_by(sf.struct("count", "partition", "offset", "event_time"), "offset")
     latest_of_word = sf.max_by("latest", "latest.event_time")
     counts = batch.good.groupBy("word", "partition").agg(latest.alias("latest"))
