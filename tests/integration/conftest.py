@@ -1,6 +1,7 @@
 """Real servers for the integration tests: one Kafka and one ZooKeeper a session, on free ports, with logs kept by pytest."""
 
 import re
+import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,6 +12,12 @@ import pytest
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 
 Eventually = Callable[[Callable[[], object], float], None]
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> None:
+    """What a script starts in the background ignores Ctrl-C, and its children inherit that; commands here must not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
