@@ -33,7 +33,17 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka_sink import KafkaWriter, OwnKafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
-from kstorm.topology import BasicBolt, Config, Fields, Source, TopologyBuilder, TopologyContext, Tuple
+from kstorm.topology import (
+    BasicBolt,
+    Config,
+    Fields,
+    Placed,
+    Source,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
 
 Eventually = Callable[[Callable[[], object], float], None]
 
@@ -313,6 +323,13 @@ class Collector:
         self.values.append(values[0])
         return (1,)
 
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
+    ) -> Placed:
+        for values, message_id in zip(zip(*columns, strict=True), message_ids or (), strict=True):
+            self.emit(values, message_id, stream)
+        return []
+
     def dead_letter(self, reason: str, **letter: Any) -> None:
         self.letters.append(letter["offset"])
         letter["on_stored"]()
@@ -500,6 +517,15 @@ class Outcomes:
 
     def fail(self, tuple: Tuple) -> None:
         self.failed.append(tuple["key"])
+
+    def emit_batch(self, *_: Any, **__: Any) -> Placed:
+        raise AssertionError
+
+    def ack_batch(self, batch: TupleBatch) -> None:
+        self.acked += batch["key"]
+
+    def fail_batch(self, batch: TupleBatch) -> None:
+        raise AssertionError
 
     def reset_timeout(self, tuple: Tuple) -> None:
         raise AssertionError

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core import outbox as module
-from kstorm.core.outbox import CompletionBox, Lane, Outbox, Outgoing
+from kstorm.core.lanes import Lane
+from kstorm.core.outbox import CompletionBox, Outbox, Outgoing
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
 from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 

@@ -18,8 +18,17 @@ from kstorm.kafka import (
     SpoutConfig,
     StoredOffset,
 )
-from kstorm.kafka.ports import Broker, Delivery, Ownership, Partition, SourceFault, SourceMessage
-from kstorm.topology import BasicBolt, BasicOutputCollector, Config, Spout, TopologyBuilder, TopologyContext, Tuple
+from kstorm.kafka.ports import BatchDelivery, Broker, Delivery, Ownership, Partition, SourceFault, SourceMessage
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    Placed,
+    Spout,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+)
 
 TOPIC = "sentences"
 
@@ -59,6 +68,14 @@ class FakeCollector:
         if self.at_once is not None:
             self.at_once(message_id)
         return (1,)
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
+    ) -> Placed:
+        assert message_ids is not None
+        for values, message_id in zip(zip(*columns, strict=True), message_ids, strict=True):
+            self.emit(values, message_id, stream)
+        return []
 
     def dead_letter(
         self,
@@ -219,7 +236,13 @@ class FakeWriter:
     """Keeps what is written until the test says what the broker did."""
 
     records: list[tuple[str, bytes | None, bytes | None, Delivery]] = field(default_factory=list)
+    batches: list[tuple[str, list[bytes | None], list[bytes | None], BatchDelivery]] = field(default_factory=list)
     closed: bool = False
+
+    def write_batch(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
+    ) -> None:
+        self.batches.append((topic, list(keys), list(values), on_done))
 
     def write(
         self,

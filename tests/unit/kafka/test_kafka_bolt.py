@@ -18,7 +18,18 @@ from kstorm.kafka import (
     KafkaBolt,
 )
 from kstorm.kafka.mapper import to_bytes
-from kstorm.topology import TICK_STREAM, Config, Fields, Source, Spout, TopologyBuilder, TopologyContext, Tuple
+from kstorm.topology import (
+    TICK_STREAM,
+    Config,
+    Fields,
+    Placed,
+    Source,
+    Spout,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
 
 if TYPE_CHECKING:
     from tests.unit.kafka.conftest import World
@@ -42,6 +53,15 @@ class Outcomes:
 
     def fail(self, tuple: Tuple) -> None:
         self.failed.append(tuple)
+
+    def emit_batch(self, *_: Any, **__: Any) -> Placed:
+        raise AssertionError
+
+    def ack_batch(self, batch: TupleBatch) -> None:
+        self.acked += list(batch.tuples())
+
+    def fail_batch(self, batch: TupleBatch) -> None:
+        raise AssertionError
 
     def reset_timeout(self, tuple: Tuple) -> None:
         raise AssertionError

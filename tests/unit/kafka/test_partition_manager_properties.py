@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from kstorm.kafka import KafkaHosts, KafkaMessageId, PartitionManager, SpoutConfig
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.topology import Fields
+from kstorm.topology import Fields, Placed
 
 PARTITION = Partition("t", 0)
 
@@ -40,6 +40,10 @@ class Ledger:
     ) -> Sequence[int]:
         self.emitted.append(message_id)
         return (1,)
+
+    def emit_batch(self, columns: Any, message_ids: Any = None, stream: str = "default") -> Placed:
+        self.emitted.extend(message_ids)
+        return []
 
     def dead_letter(self, reason: str, **coordinates: Any) -> None:
         self.open_letters.append((coordinates["offset"], coordinates["on_stored"]))

@@ -1,144 +1,30 @@
 """One bolt task: tuple frames in, the user's `execute`, tuples and acks out through the `Outbox`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from itertools import repeat
 from typing import Any
 
-from kstorm.core.ids import NextId
-from kstorm.core.outbox import Lane, Outbox
-from kstorm.core.routing import StreamRoutes, routes
+from kstorm.core.collectors import BasicCollector, BoltCollector
+from kstorm.core.columns import as_ids
+from kstorm.core.ids import NextId, NextIds, columns_of
+from kstorm.core.outbox import Outbox
+from kstorm.core.routing import routes
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import TupleFrame, unpack_ids
-from kstorm.errors import EmitError, FailedException, FrameError, ReportedFailedException
+from kstorm.errors import FailedException, FrameError, ReportedFailedException
 from kstorm.topology import (
-    DEFAULT_STREAM,
     SYSTEM_COMPONENT,
     TICK_STREAM,
-    Anchors,
     BasicBolt,
     Bolt,
     Fields,
     Source,
     Topology,
     Tuple,
+    TupleBatch,
 )
 
 _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
-
-
-class BoltCollector:
-    """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`)."""
-
-    def __init__(
-        self, table: dict[str, StreamRoutes], outbox: Outbox, next_id: NextId, component: str, on_error: OnError
-    ):
-        self._routes, self._outbox, self._next_id = table, outbox, next_id
-        self._component, self._on_error = component, on_error
-        self.emitted = self.acked = self.failed = 0
-
-    def emit(
-        self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
-    ) -> Sequence[int]:
-        """See `kstorm.topology.OutputCollector.emit`."""
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            return self._emit_direct(route, values, anchors, stream, task)
-        self.emitted += 1
-        targets: Sequence[int] = ()
-        if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
-            root = anchors.root
-            for choose in route.choosers:
-                for lane in choose(values):
-                    edge = self._next_id()
-                    anchors.ack_val ^= edge
-                    lane.rows.append(values)
-                    lane.roots.append(root)
-                    lane.edges.append(edge)
-                    targets = (*targets, *lane.targets) if targets else lane.targets
-            return targets
-        for choose in route.choosers:
-            for lane in choose(values):
-                self._add(lane, values, anchors)
-                targets = (*targets, *lane.targets)
-        return targets
-
-    def _emit_direct(
-        self, route: StreamRoutes | None, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
-    ) -> Sequence[int]:
-        targets = direct_lanes(route, self._component, values, stream, task)
-        self.emitted += 1
-        for lane in targets:
-            self._add(lane, values, anchors)
-        return [lane.targets[0] for lane in targets]
-
-    def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
-        """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
-        pairs: dict[int, int] = {}
-        several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
-        for anchor in several:
-            if (
-                anchor.finished
-            ):  # before any edge is drawn: the other anchors must not wait for a tuple that never leaves
-                raise EmitError(
-                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that was acked or failed "
-                    "already: emit first, then ack"
-                )
-        for anchor in several:
-            if anchor.root:
-                edge = self._next_id()
-                anchor.ack_val ^= edge
-                for root in anchor.roots():
-                    pairs[root] = pairs.get(root, 0) ^ edge
-        root, edge = pairs.popitem() if pairs else (0, 0)
-        if pairs:
-            lane.more[len(lane.rows)] = pairs
-        lane.rows.append(values)
-        lane.roots.append(root)
-        lane.edges.append(edge)
-
-    def ack(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.ack`."""
-        if tuple.finished:
-            return
-        tuple.finished = True
-        self.acked += 1
-        root = tuple.root
-        if root:
-            acks, ack_val = self._outbox.acks, tuple.ack_val
-            acks[root] = acks.get(root, 0) ^ tuple.edge ^ ack_val
-            if tuple.more:
-                for other, edge in tuple.more.items():
-                    acks[other] = acks.get(other, 0) ^ edge ^ ack_val
-
-    def fail(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.fail`."""
-        if tuple.finished:
-            return
-        tuple.finished = True
-        self.failed += 1
-        self._outbox.fails.update(tuple.roots())
-
-    def reset_timeout(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.reset_timeout`."""
-        self._outbox.resets.update(tuple.roots())
-
-    def report_error(self, error: BaseException) -> None:
-        """See `kstorm.topology.ErrorReporter.report_error`."""
-        self._on_error(error, "reported")
-
-
-class BasicCollector:
-    """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
-
-    def __init__(self, collector: BoltCollector) -> None:
-        self._collector = collector
-        self.reset_timeout = collector.reset_timeout
-        self.report_error = collector.report_error
-        self.input: Tuple
-
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
-        """See `kstorm.topology.BasicOutputCollector.emit`."""
-        return self._collector.emit(values, self.input, stream, task)
 
 
 class BoltTask:
@@ -153,13 +39,13 @@ class BoltTask:
         outbox: Outbox,
         next_id: NextId,
         on_error: OnError,
+        next_ids: NextIds | None = None,
     ) -> None:
         self.topology, self.component, self.task_index, self.bolt = topology, component, task_index, bolt
         self.task_id = topology.task_ids(component)[task_index]
         self.config = topology.component(component).config
-        self.collector = BoltCollector(
-            routes(topology, component, task_index, outbox), outbox, next_id, component, on_error
-        )
+        table = routes(topology, component, task_index, outbox)
+        self.collector = BoltCollector(table, outbox, next_id, next_ids or columns_of(next_id), component, on_error)
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""
@@ -167,6 +53,7 @@ class BoltTask:
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
         self._execute = self._executor(bolt)
+        self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
         self._next_tick: float | None = None
 
@@ -178,6 +65,33 @@ class BoltTask:
     def receive(self, frame: TupleFrame) -> Steps:
         """Executes the tuples of a frame. Raises `FrameError` before the first one if it is not for this bolt."""
         source = self._source(frame)
+        if self._execute_batch is not None and frame.columns and not frame.more:
+            return self._execute_columns(source, frame)
+        return self._execute_one_by_one(source, frame)
+
+    def _execute_columns(self, source: Source, frame: TupleFrame) -> Steps:
+        """Lets the bolt take the frame as one batch. If that raises, nothing of it has happened, and its tuples are
+        executed one by one, so that only those fail that must."""
+        ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
+        batch = TupleBatch(source, frame.columns, *ids)
+        self.collector.stage(batch)
+        try:
+            pending = self._execute_batch(batch)  # type: ignore[misc]
+            if pending is not None and pending is not NotImplemented:
+                yield pending
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            if not isinstance(error, FailedException):
+                self._on_error(error, f"executing a batch of {len(batch)} of {source.component!r}, now one by one")
+            pending = NotImplemented
+        self.collector.unstage(keep=pending is not NotImplemented)
+        if pending is NotImplemented:
+            yield from self._execute_one_by_one(source, frame)
+            return
+        self.executed += len(batch)
+        if self._acks_itself:
+            self.collector.ack_batch(batch)
+
+    def _execute_one_by_one(self, source: Source, frame: TupleFrame) -> Steps:
         roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
         edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
         rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
@@ -234,6 +148,21 @@ class BoltTask:
 
         return basic
 
+    def _batch_executor(self, bolt: Bolt | BasicBolt) -> Callable[[TupleBatch], Any] | None:
+        """None for a bolt that did not define `execute_batch`."""
+        if isinstance(bolt, Bolt):
+            return None if type(bolt).execute_batch is Bolt.execute_batch else bolt.execute_batch
+        if type(bolt).execute_batch is BasicBolt.execute_batch:
+            return None
+        collector = BasicCollector(self.collector)
+        execute = bolt.execute_batch
+
+        def basic(batch: TupleBatch) -> Any:
+            collector.batch = batch
+            return execute(batch, collector)
+
+        return basic
+
     def _source(self, frame: TupleFrame) -> Source:
         key = (frame.component, frame.task, frame.stream)
         source = self._sources.get(key)
@@ -250,27 +179,3 @@ class BoltTask:
                 f"has {len(source.fields)} fields: was the topology changed while tuples were in flight?"
             )
         return source
-
-
-def direct_lanes(
-    route: StreamRoutes | None, component: str, values: Sequence[Any], stream: str, task: int | None
-) -> Sequence[Lane]:
-    """The lanes of an emit that names its task; raises `EmitError` on whatever is wrong with an emit."""
-    if route is None:
-        raise EmitError(
-            f"{component!r} emits on the stream {stream!r}, which it did not declare in declare_output_fields"
-        )
-    if len(values) != route.fields:
-        raise EmitError(
-            f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares {route.fields} fields"
-        )
-    if not route.is_direct:
-        raise EmitError(f"{component!r} names a task on the stream {stream!r}: declare it with direct=True for that")
-    if task is None:
-        raise EmitError(f"{component!r} emits on the direct stream {stream!r} without a task: pass task=…")
-    lanes = route.direct.get(task)
-    if lanes is None:
-        raise EmitError(
-            f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks are {sorted(route.direct)}"
-        )
-    return lanes

@@ -6,12 +6,14 @@ may leave at once, while its acks wait until its state is durable.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
+from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import LetterToStore
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
+from kstorm.core.lanes import Lane, Rows
+from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
 
@@ -42,22 +44,6 @@ class TooLarge(Struct, frozen=True):
         )
 
 
-class Lane:
-    """Tuples on their way from one task's stream to one receiving task."""
-
-    __slots__ = ("component", "edges", "more", "partition", "roots", "rows", "stream", "targets", "task", "topic")
-
-    def __init__(self, component: str, task: int, stream: str, topic: str, partition: int, target: int) -> None:
-        self.component, self.task, self.stream = component, task, stream
-        self.topic, self.partition = topic, partition
-        self.targets = (target,)
-        """Topology-wide id of the receiving task, as `emit` returns it."""
-        self.rows: list[Any] = []
-        self.roots: list[int] = []
-        self.edges: list[int] = []
-        self.more: dict[int, dict[int, int]] = {}
-
-
 class Outbox:
     """The sends of one process, until they are drained."""
 
@@ -73,6 +59,8 @@ class Outbox:
         self.resets: set[int] = set()
         self.inits: dict[int, list[tuple[int, int]]] = {}
         """Spout task → (root, XOR of its first edges)."""
+        self._ack_columns: list[tuple[Ids, Ids]] = []
+        self._init_columns: list[tuple[int, Ids, Ids]] = []
         self.letters: list[LetterToStore] = []
         self.too_large: list[TooLarge] = []
         """What had to be failed for its size since the caller last looked."""
@@ -91,81 +79,83 @@ class Outbox:
         """A tree begins."""
         self.inits.setdefault(spout_task, []).append((root, val))
 
+    def init_columns(self, spout_task: int, roots: Ids, vals: Ids) -> None:
+        """Many trees begin."""
+        self._init_columns.append((spout_task, roots, vals))
+
+    def ack_columns(self, roots: Ids, vals: Ids) -> None:
+        """News of many trees: what is to be XORed to each root."""
+        self._ack_columns.append(fold_runs(roots, vals))
+
     def drain_tuples(self) -> list[Outgoing]:
         """The tuple frames collected since the last call."""
         sends: list[Outgoing] = []
         for lane in self._lanes:
-            if lane.rows:
+            if lane.rows or lane.batches:
                 sends.extend(self._frames(lane))
         return sends
 
     def drain_acks(self) -> list[Outgoing]:
         """The ack frames collected since the last call: one per acker task, and one more per spout task with inits."""
         if not self.ackers:
-            self.fails.clear()
+            self.acks, self.fails, self.resets, self._ack_columns = {}, set(), set(), []
             return []
-        if not (self.acks or self.inits or self.fails or self.resets):
-            return []
-        sends = [send for task, inits in self.inits.items() for send in self._init_frames(task, inits)]
-        self.inits = {}
-        sends.extend(self._ack_frames())
-        return sends
+        return [*self._init_frames(), *self._ack_frames()]
 
-    def _init_frames(self, task: int, inits: list[tuple[int, int]]) -> Iterator[Outgoing]:
-        shares: list[tuple[list[int], list[int]]] = [([], []) for _ in range(self.ackers)]
-        for root, val in inits:
-            roots, vals = shares[root % self.ackers]
-            roots.append(root)
-            vals.append(val)
-        for acker, (roots, vals) in enumerate(shares):
-            for at in range(0, len(roots), _MAX_ROWS):
-                part = slice(at, at + _MAX_ROWS)
-                yield self._to_acker(
-                    acker, AckFrame(VERSION, task, init_roots=pack_ids(roots[part]), init_vals=pack_ids(vals[part]))
-                )
+    def _init_frames(self) -> Iterator[Outgoing]:
+        if not (self.inits or self._init_columns):
+            return
+        begun = [(task, *from_pairs(dict(inits))) for task, inits in self.inits.items()] + self._init_columns
+        self.inits, self._init_columns = {}, []
+        for task in dict.fromkeys(task for task, _, _ in begun):
+            roots = np.concatenate([roots for of, roots, _ in begun if of == task])
+            vals = np.concatenate([vals for of, _, vals in begun if of == task])
+            for acker, (packed_roots, packed_vals) in enumerate(self._shares(roots, vals)):
+                for part in _parts(len(packed_roots)):
+                    yield self._to_acker(
+                        acker, AckFrame(VERSION, task, init_roots=packed_roots[part], init_vals=packed_vals[part])
+                    )
 
     def _ack_frames(self) -> Iterator[Outgoing]:
-        n = self.ackers
-        shares: list[tuple[list[int], list[int]]] = [([], []) for _ in range(n)]
-        for root, val in self.acks.items():
-            if val:
-                roots, vals = shares[root % n]
-                roots.append(root)
-                vals.append(val)
-        failed = _by_acker(self.fails, n)
-        reset = _by_acker(self.resets, n)
-        self.acks, self.fails, self.resets = {}, set(), set()
-        for acker, (roots, vals) in enumerate(shares):
-            for at in range(0, max(len(roots), len(failed[acker]), len(reset[acker])), _MAX_ROWS):
-                part = slice(at, at + _MAX_ROWS)
+        if not (self.acks or self._ack_columns or self.fails or self.resets):
+            return
+        news = [*self._ack_columns, from_pairs(self.acks)]
+        roots, vals = fold(np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news]))
+        shares = self._shares(roots, vals)
+        failed, reset = _by_acker(self.fails, self.ackers), _by_acker(self.resets, self.ackers)
+        self.acks, self.fails, self.resets, self._ack_columns = {}, set(), set(), []
+        for acker, (packed_roots, packed_vals) in enumerate(shares):
+            for part in _parts(max(len(packed_roots), len(failed[acker]), len(reset[acker]))):
                 yield self._to_acker(
                     acker,
                     AckFrame(
                         VERSION,
                         0,
-                        roots=pack_ids(roots[part]),
-                        vals=pack_ids(vals[part]),
-                        failed=pack_ids(failed[acker][part]),
-                        reset=pack_ids(reset[acker][part]),
+                        roots=packed_roots[part],
+                        vals=packed_vals[part],
+                        failed=failed[acker][part],
+                        reset=reset[acker][part],
                     ),
                 )
+
+    def _shares(self, roots: Ids, vals: Ids) -> list[tuple[bytes, bytes]]:
+        """The columns packed, by acker task."""
+        if self.ackers == 1:
+            return [(roots.tobytes(), vals.tobytes())]
+        owner = roots % np.uint64(self.ackers)
+        mine = [owner == acker for acker in range(self.ackers)]
+        return [(roots[rows].tobytes(), vals[rows].tobytes()) for rows in mine]
 
     def _to_acker(self, acker: int, frame: AckFrame) -> Outgoing:
         return Outgoing(self._acker_topic, acker, encode(frame))
 
     def _frames(self, lane: Lane) -> Iterator[Outgoing]:
-        rows, roots, edges, more = lane.rows, lane.roots, lane.edges, lane.more
-        lane.rows, lane.roots, lane.edges, lane.more = [], [], [], {}
-        for at in range(0, len(rows), self._max_tuples):
-            to = at + self._max_tuples
-            part = {position - at: pairs for position, pairs in more.items() if at <= position < to}
-            yield from self._sized(lane, rows[at:to], roots[at:to], edges[at:to], part)
+        rows = lane.take()
+        for at in range(0, rows.count, self._max_tuples):
+            yield from self._sized(lane, rows.part(at, at + self._max_tuples))
 
-    def _sized(
-        self, lane: Lane, rows: list[Any], roots: list[int], edges: list[int], more: dict[int, dict[int, int]]
-    ) -> Iterator[Outgoing]:
+    def _sized(self, lane: Lane, rows: Rows) -> Iterator[Outgoing]:
         """One frame, or two halves of it, and so on, until each fits into a record."""
-        tracked = any(roots)
         try:
             value = encode(
                 TupleFrame(
@@ -173,11 +163,11 @@ class Outbox:
                     lane.component,
                     lane.task,
                     lane.stream,
-                    len(rows),
-                    pack_ids(roots) if tracked else b"",
-                    pack_ids(edges) if tracked else b"",
-                    more,
-                    [list(column) for column in zip(*rows, strict=True)],
+                    rows.count,
+                    rows.roots,
+                    rows.edges,
+                    rows.more,
+                    rows.columns,
                 )
             )
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -187,14 +177,12 @@ class Outbox:
                 yield Outgoing(lane.topic, lane.partition, value)
                 return
             reason = "is larger than topology_frame_max_bytes"
-        if len(rows) > 1:
-            half = len(rows) // 2
-            low = {position: pairs for position, pairs in more.items() if position < half}
-            high = {position - half: pairs for position, pairs in more.items() if position >= half}
-            yield from self._sized(lane, rows[:half], roots[:half], edges[:half], low)
-            yield from self._sized(lane, rows[half:], roots[half:], edges[half:], high)
+        if rows.count > 1:
+            half = rows.count // 2
+            yield from self._sized(lane, rows.part(0, half))
+            yield from self._sized(lane, rows.part(half, rows.count))
             return
-        self.fails.update(root for root in (*roots, *more.get(0, ())) if root)
+        self.fails.update(root for root in (*unpack_ids(rows.roots), *rows.more.get(0, ())) if root)
         self.too_large.append(TooLarge(lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason))
 
 
@@ -231,11 +219,16 @@ class CompletionBox:
         return sends
 
 
-def _by_acker(roots: set[int], ackers: int) -> list[list[int]]:
+def _by_acker(roots: set[int], ackers: int) -> list[bytes]:
     shares: list[list[int]] = [[] for _ in range(ackers)]
     for root in roots:
         shares[root % ackers].append(root)
-    return shares
+    return [pack_ids(share) for share in shares]
+
+
+def _parts(length: int) -> Iterator[slice]:
+    """A packed column cut into pieces that fit into a record."""
+    return (slice(at, at + 8 * _MAX_ROWS) for at in range(0, length, 8 * _MAX_ROWS))
 
 
 _MAX_ROWS = 20_000  # roots in one record: 320 kB

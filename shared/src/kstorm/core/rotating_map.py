@@ -5,6 +5,7 @@ nothing per entry, and no entry needs a time stamp.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -27,6 +28,10 @@ class RotatingMap(Generic[K, V]):
     def put_new(self, key: K, value: V) -> None:
         """As `put`, for a key that is known to be new: skips the search for an older one."""
         self._buckets[0][key] = value
+
+    def put_all_new(self, entries: Iterable[tuple[K, V]]) -> None:
+        """As `put_new`, for many."""
+        self._buckets[0].update(entries)
 
     def pop(self, key: K) -> V | None:
         """Removes and returns an entry, or None."""

@@ -13,7 +13,9 @@ from zlib import crc32
 
 import msgspec
 
-from kstorm.core.outbox import Lane, Outbox
+from kstorm.core.lanes import Lane
+from kstorm.core.outbox import Outbox
+from kstorm.core.spreading import Spreader, by_choice, by_fields, in_turn, to_everyone
 from kstorm.errors import EmitError
 from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
 from kstorm.topology.groupings import (
@@ -36,12 +38,14 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class StreamRoutes:
     """Where the tuples of one stream of one task go."""
 
-    __slots__ = ("choosers", "direct", "fields", "is_direct")
+    __slots__ = ("choosers", "direct", "fields", "is_direct", "spreaders")
 
     def __init__(self, fields: Fields, is_direct: bool) -> None:
         self.fields = len(fields)
         self.is_direct = is_direct
         self.choosers: list[Chooser] = []
+        self.spreaders: list[Spreader] = []
+        """As the choosers, for batches."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
         """Task id → lane, for `emit(task=…)` on a direct stream."""
 
@@ -57,7 +61,9 @@ def routes(topology: Topology, component: str, task_index: int, outbox: Outbox) 
             if isinstance(grouping, DirectGrouping):
                 route.direct |= {lane.targets[0]: (lane,) for lane in lanes}
             else:
-                route.choosers.append(_chooser(grouping, lanes, stream.fields, context, stream.id))
+                choose = _chooser(grouping, lanes, stream.fields, context, stream.id)
+                route.choosers.append(choose)
+                route.spreaders.append(_spreader(grouping, lanes, stream.fields, context, choose))
     return table
 
 
@@ -102,6 +108,22 @@ def _chooser(grouping: Grouping, lanes: list[Lane], fields: Fields, context: Top
             return _by_user(custom, lanes, context, stream)
         case _:
             return _in_turn(singles, context.task_index)
+
+
+def _spreader(
+    grouping: Grouping, lanes: list[Lane], fields: Fields, context: TopologyContext, choose: Chooser
+) -> Spreader:
+    match grouping:
+        case FieldsGrouping(names):
+            return by_fields([fields.index(name) for name in names], lanes, stable_hash)
+        case AllGrouping():
+            return to_everyone(lanes)
+        case GlobalGrouping():
+            return to_everyone(lanes[:1])
+        case PartialKeyGrouping() | CustomGrouping():
+            return by_choice(choose)
+        case _:
+            return in_turn(lanes, context.task_index)
 
 
 def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:

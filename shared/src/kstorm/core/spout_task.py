@@ -6,35 +6,39 @@ is counted and ignored.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
-from msgspec import Struct
+import numpy as np
 
-from kstorm.core.bolt_task import direct_lanes
+from kstorm.core.collectors import check_columns, direct_lanes
+from kstorm.core.columns import Ids
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
-from kstorm.core.ids import NextId
-from kstorm.core.outbox import Lane, Outbox
+from kstorm.core.ids import NextId, NextIds, columns_of
+from kstorm.core.lanes import Lane
+from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
+from kstorm.core.spreading import pick
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
-from kstorm.topology import DEFAULT_STREAM, Spout, Topology
+from kstorm.errors import EmitError
+from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology
 
 _BUCKETS = 3  # rotated every half timeout: a tree fails between 1 and 1.5 message timeouts
 
 
-class Pending(Struct, frozen=True):
-    """A spout tuple in flight."""
-
-    message_id: Any
-    emitted_at: float
+Pending = tuple[Any, float]
+"""A spout tuple in flight: its message id, and when it was emitted."""
 
 
 class SpoutCollector:
     """The `SpoutOutputCollector` of one task."""
 
-    def __init__(self, task: "SpoutTask", table: dict[str, StreamRoutes], outbox: Outbox, next_id: NextId) -> None:
-        self._task, self._routes, self._outbox, self._next_id = task, table, outbox, next_id
+    def __init__(
+        self, task: "SpoutTask", table: dict[str, StreamRoutes], outbox: Outbox, next_id: NextId, next_ids: NextIds
+    ) -> None:
+        self._task, self._routes, self._outbox, self._next_id, self._next_ids = task, table, outbox, next_id, next_ids
         self._tracking = outbox.ackers > 0
         self.emitted = 0
 
@@ -71,6 +75,40 @@ class SpoutCollector:
         elif message_id is not None:
             self._task.ack_at_once(message_id)
         return targets
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
+    ) -> Placed:
+        """See `kstorm.topology.SpoutOutputCollector.emit_batch`."""
+        route = self._routes.get(stream)
+        count = check_columns(route, self._task.component, columns, stream)
+        if message_ids is not None and len(message_ids) != count:
+            raise EmitError(f"{self._task.component!r} emits a batch of {count} with {len(message_ids)} message ids")
+        tracked = message_ids is not None and self._tracking
+        roots = self._next_ids(count) if tracked else None
+        vals = np.zeros(count, np.uint64)
+        placed: Placed = []
+        sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
+        for spread in route.spreaders if route is not None and count else ():
+            for lane, rows in spread(columns, count):
+                picked = [pick(column, rows) for column in columns]
+                size = len(picked[0])
+                placed.append((lane.targets[0], rows))
+                edges = None
+                if roots is not None:
+                    edges = self._next_ids(size)
+                    vals[rows] ^= edges
+                sends.append((lane, picked, size, None if roots is None else roots[rows], edges))
+        self.emitted += count
+        for send in sends:
+            send[0].put(*send[1:])
+        if roots is not None and message_ids is not None and sends:
+            self._task.track_all(roots.tolist(), message_ids)
+            self._outbox.init_columns(self._task.task_id, roots, vals)
+        else:
+            for message_id in message_ids or ():
+                self._task.ack_at_once(message_id)
+        return placed
 
     def dead_letter(
         self,
@@ -120,13 +158,15 @@ class SpoutTask:
         next_id: NextId,
         on_error: OnError,
         now: float,
+        next_ids: NextIds | None = None,
     ) -> None:
         self.topology, self.component, self.task_index, self.spout = topology, component, task_index, spout
         self.task_id = topology.task_ids(component)[task_index]
         self.config = topology.component(component).config
         self.max_pending = self.config.topology_max_spout_pending
         self.on_error = on_error
-        self.collector = SpoutCollector(self, routes(topology, component, task_index, outbox), outbox, next_id)
+        table = routes(topology, component, task_index, outbox)
+        self.collector = SpoutCollector(self, table, outbox, next_id, next_ids or columns_of(next_id))
         self.in_flight = 0
         """Tracked tuples neither acked nor failed."""
         self.acked = self.failed = self.timed_out = 0
@@ -182,8 +222,13 @@ class SpoutTask:
 
     def track(self, root: int, message_id: Any) -> None:
         """A tree was begun by this task."""
-        self._pending.put_new(root, Pending(message_id, self._now))
+        self._pending.put_new(root, (message_id, self._now))
         self.in_flight += 1
+
+    def track_all(self, roots: Sequence[int], message_ids: Sequence[Any]) -> None:
+        """Many trees were begun by this task."""
+        self._pending.put_all_new(zip(roots, zip(message_ids, repeat(self._now)), strict=True))
+        self.in_flight += len(roots)
 
     def ack_at_once(self, message_id: Any) -> None:
         """A tuple that nothing tracks: it is acked as soon as `next_tuple` or `tick` returns."""
@@ -199,8 +244,8 @@ class SpoutTask:
                 self.unknown += 1
                 continue
             self.in_flight -= 1
-            self.latencies.append(self._now - entry.emitted_at)
-            yield from self._tell_acked(entry.message_id)
+            self.latencies.append(self._now - entry[1])
+            yield from self._tell_acked(entry[0])
         for root in failed:
             entry = self._pop(root)
             if entry is None:
@@ -229,8 +274,8 @@ class SpoutTask:
         self.in_flight -= 1
         self.failed += 1
         try:
-            pending = self.spout.fail(entry.message_id)
+            pending = self.spout.fail(entry[0])
             if pending is not None:
                 yield pending
         except Exception as error:  # noqa: BLE001 - as in next_tuple
-            self.on_error(error, f"in fail of {entry.message_id!r}")
+            self.on_error(error, f"in fail of {entry[0]!r}")

@@ -7,8 +7,9 @@ not written. A replayed tuple may be written twice.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, Self
 
 from kstorm.errors import BrokerError, ConfigError
@@ -20,7 +21,7 @@ from kstorm.kafka.mapper import (
     to_bytes,
 )
 from kstorm.kafka.ports import KafkaPorts, RecordWriter
-from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple
+from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,25 @@ class KafkaBolt(Bolt):
             partial(self._delivered, tuple),
         )
 
+    def execute_batch(self, batch: TupleBatch) -> Any:
+        """As `execute`, for a whole frame: acked when the broker has all its records. If it refuses one, all are written
+        again one by one, so that only those fail that must."""
+        if (
+            type(self._selector) is not DefaultTopicSelector
+            or type(self._mapper) is not FieldNameBasedTupleToKafkaMapper
+        ):
+            return NotImplemented
+        fields = batch.source.fields
+        keys = batch[self._mapper.key_field] if self._mapper.key_field in fields else repeat(None, len(batch))
+        values = batch[self._mapper.message_field]
+        self._writer.write_batch(
+            self._selector.topic,
+            list(map(to_bytes, keys)),
+            list(map(to_bytes, values)),
+            partial(self._batch_delivered, batch),
+        )
+        return None
+
     async def cleanup(self) -> None:
         """Closes a producer of its own."""
         await self._writer.close()
@@ -97,6 +117,18 @@ class KafkaBolt(Bolt):
             self._failing = reason
             self.collector.report_error(BrokerError(f"records of {self.context.component!r} are not written: {reason}"))
         self.collector.fail(tuple)
+
+    def _batch_delivered(self, batch: TupleBatch, errors: Sequence[object]) -> None:
+        if not errors:
+            self._written += len(batch)
+            self._failing = None
+            self.collector.ack_batch(batch)
+            return
+        for tuple in batch.tuples():
+            try:
+                self.execute(tuple)
+            except BrokerError as error:
+                self._delivered(tuple, error, None)
 
     def _skip(self, tuple: Tuple) -> None:
         self._skipped += 1

@@ -10,9 +10,10 @@ in nobody's way, as only emitted ones count.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
+from itertools import repeat
 
 from msgspec import Struct
 
@@ -104,11 +105,8 @@ class PartitionManager:
 
     def next(self, now: float) -> EmitState:
         """Emits one message: one whose retry is due, else the next that was read."""
-        if self.retries:
-            offset = self._retry.next_failed_message_to_retry(now)
-            if offset is not None:
-                self._emit_again(offset)
-                return _MORE_LEFT
+        if self.retries and self.retry(now):
+            return _MORE_LEFT
         waiting = self.waiting
         while waiting and not self.at_limit:
             message = waiting.popleft()
@@ -119,6 +117,42 @@ class PartitionManager:
             if self._emit(_Pending(message, now, 1, 0), offset):
                 return _MORE_LEFT if waiting else _END
         return _NONE
+
+    def retry(self, now: float) -> bool:
+        """Emits one message whose retry is due; whether there was one."""
+        offset = self._retry.next_failed_message_to_retry(now)
+        if offset is None:
+            return False
+        self._emit_again(offset)
+        return True
+
+    def take(self, now: float, limit: int, room: int, rows: list[Values], ids: list[KafkaMessageId]) -> int:
+        """Hands out up to `limit` messages that were read, for one `emit_batch`: their tuples are added to `rows`, with a
+        message id each in `ids`, until there are `room`. How many messages."""
+        waiting, pending, taken = self.waiting, self._pending, 0
+        while waiting and taken < limit and len(ids) < room and not self.at_limit:
+            message = waiting.popleft()
+            offset = message.offset()
+            if offset < self.next_offset:  # as in `next`
+                continue
+            self.next_offset = offset + 1
+            unfinished = _Pending(message, now, 1, 0)
+            tuples = self._tuples_of(unfinished, offset)
+            if tuples:
+                taken += 1
+                unfinished.trees = len(tuples)
+                pending[offset] = unfinished
+                id = KafkaMessageId(self.partition, offset, self.epoch, 1)
+                rows += tuples
+                ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
+        return taken
+
+    def refused(self, id: KafkaMessageId, reason: str) -> None:
+        """A message that `take` handed out cannot be emitted."""
+        pending = self._pending.get(id.offset)
+        if pending is not None and pending.trees:
+            pending.trees = 0
+            self._give_up(pending, id.offset, f"cannot be emitted: {reason}")
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
@@ -183,8 +217,8 @@ class PartitionManager:
         pending.attempt += 1
         self._emit(pending, offset)
 
-    def _emit(self, pending: _Pending, offset: int) -> bool:
-        """Emits all tuples of a message; whether there was one."""
+    def _tuples_of(self, pending: _Pending, offset: int) -> Sequence[Values]:
+        """The tuples of a message; none if there is nothing to process, or if it cannot be read."""
         try:
             tuples = self._deserialize(pending.message)
             if tuples is not None and not isinstance(tuples, tuple | list):
@@ -192,9 +226,16 @@ class PartitionManager:
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._pending[offset] = pending
             self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
-            return False
+            return ()
         if not tuples:
             self._finish(offset)
+            return ()
+        return tuples
+
+    def _emit(self, pending: _Pending, offset: int) -> bool:
+        """Emits all tuples of a message; whether there was one."""
+        tuples = self._tuples_of(pending, offset)
+        if not tuples:
             return False
         # Known as pending before it is emitted: with tracking off the collector acks at once.
         pending.trees = len(tuples)

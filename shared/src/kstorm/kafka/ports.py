@@ -182,6 +182,10 @@ Delivery = Callable[[object | None, object], None]
 """Called once per written record with an error, or None if the broker has it; the second argument is the record."""
 
 
+BatchDelivery = Callable[[Sequence[object]], None]
+"""Called with the errors of those records that the broker does not have; empty if it has them all."""
+
+
 class RecordWriter(Protocol):
     """Writes records to topics, in batches of its own."""
 
@@ -197,6 +201,12 @@ class RecordWriter(Protocol):
 
         Raises `BrokerError` if it can not even be queued; `on_delivery` is not called then.
         """
+        ...
+
+    def write_batch(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
+    ) -> None:
+        """Hands over many records; `on_done` is called once, when the last of them is reported. Never raises."""
         ...
 
     async def close(self) -> None:

@@ -14,12 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-from kstorm.errors import ConfigError, KstormError
+from kstorm.errors import ConfigError, EmitError, KstormError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.kafka.partition_manager import EmitState, KafkaMessageId
+from kstorm.kafka.partition_manager import KafkaMessageId
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
+from kstorm.kafka.scheme import Values
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,6 @@ _BATCH: Final = 500
 """Most messages read and emitted in one `next_tuple`; some 3 ms of work."""
 _FLUSH_SECS: Final = 5.0
 """Longest that `close` waits for the last offsets to be stored."""
-
-_MORE_LEFT, _NO_EMITTED = EmitState.EMITTED_MORE_LEFT, EmitState.NO_EMITTED
 
 
 class KafkaSpout(Spout):
@@ -128,18 +127,41 @@ class KafkaSpout(Spout):
 
     def _emit(self, now: float, limit: int) -> int:
         """Emits from one partition after the other; how many of `limit` messages are left."""
-        collector, managers = self.collector, self._coordinator.managers
+        managers = self._coordinator.managers
+        limit = self._retry(now, limit)
+        rows: list[Values] = []
+        ids: list[KafkaMessageId] = []
+        room = self.collector.capacity
         for _ in managers:
-            manager = managers[self._turn % len(managers)]
-            state = _MORE_LEFT
-            while state is _MORE_LEFT:
-                if not limit or collector.capacity <= 0:
-                    return 0  # this partition goes on at the next call
-                state = manager.next(now)
-                if state is not _NO_EMITTED:
-                    limit -= 1
+            if not limit or len(ids) >= room:
+                limit = 0  # this partition is the first at the next call
+                break
+            limit -= managers[self._turn % len(managers)].take(now, limit, room, rows, ids)
             self._turn += 1
+        if rows:
+            self._emit_rows(rows, ids)
         return limit
+
+    def _retry(self, now: float, limit: int) -> int:
+        """Emits failed messages whose time has come; how many of `limit` messages are left."""
+        for manager in self._coordinator.managers:
+            while manager.retries and limit and self.collector.capacity > 0 and manager.retry(now):
+                limit -= 1
+        return limit
+
+    def _emit_rows(self, rows: list[Values], ids: list[KafkaMessageId]) -> None:
+        """All in one batch; if that is refused, one by one, so that only those are dead letters that must."""
+        stream = self.spout_config.output_stream_id
+        try:
+            self.collector.emit_batch([list(column) for column in zip(*rows, strict=True)], ids, stream)
+        except (EmitError, ValueError):  # ValueError: tuples of different lengths
+            for values, id in zip(rows, ids, strict=True):
+                try:
+                    self.collector.emit(values, id, stream)
+                except EmitError as error:
+                    manager = self._coordinator.manager(id.partition)
+                    if manager is not None:
+                        manager.refused(id, str(error))
 
     def _fill(self) -> None:
         """Reads more, and gives each partition its own.

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.ids import random_ids
+from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.outbox import Outbox
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import drive, settle
@@ -44,7 +44,7 @@ class BoltExecutor(Executor[BoltTask]):
         self.topic = topology.bolt_topic(component)
         self.group = f"{topology.name}.{component}"
         self.outbox = Outbox(topology)
-        self._next_id = random_ids()
+        self._next_id, self._next_ids = random_ids(), random_columns()
         self._template = topology.component(component).component
         self._waits = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[union-attr]
         self._stateful = isinstance(self._template, Stateful)
@@ -72,7 +72,14 @@ class BoltExecutor(Executor[BoltTask]):
         bolt: Any = copy.deepcopy(self._template)
         task_id = self.topology.task_ids(self.component)[partition]
         task = BoltTask(
-            self.topology, self.component, partition, bolt, self.outbox, self._next_id, self._on_error(task_id)
+            self.topology,
+            self.component,
+            partition,
+            bolt,
+            self.outbox,
+            self._next_id,
+            self._on_error(task_id),
+            self._next_ids,
         )
         if task.config.topology_debug:
             log_emits(task.collector, self.log, task_id)

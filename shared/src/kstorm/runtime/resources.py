@@ -1,11 +1,11 @@
 """What a process lends to the components that run in it: Kafka clients for `KafkaSpout` and `KafkaBolt`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.ports import KAFKA, Delivery, KafkaPorts, OffsetStore, RecordWriter, SourceReader
+from kstorm.kafka.ports import KAFKA, BatchDelivery, Delivery, KafkaPorts, OffsetStore, RecordWriter, SourceReader
 from kstorm.runtime.delivery import WorkUnit
 from kstorm.runtime.kafka_sink import KafkaWriter, OwnKafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
@@ -73,6 +73,26 @@ class UnitWriter:
             return
         self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
         unit.add()
+
+    def write_batch(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
+    ) -> None:
+        """See `RecordWriter.write_batch`."""
+        unit = self._resources.unit
+        if unit is None:
+            self._writer.write_batch(topic, keys, values, on_done)
+            return
+        unit.add()
+        self._writer.write_batch(topic, keys, values, partial(self._batch_done, on_done, unit))
+
+    def _batch_done(self, on_done: BatchDelivery, unit: WorkUnit, errors: Sequence[object]) -> None:
+        """What the bolt writes in answer, again one by one perhaps, belongs to the same unit."""
+        at_hand, self._resources.unit = self._resources.unit, unit
+        try:
+            on_done(errors)
+        finally:
+            self._resources.unit = at_hand
+            unit.delivered()
 
 
 def _delivered(on_delivery: Delivery, unit: WorkUnit, error: object | None, record: object) -> None:

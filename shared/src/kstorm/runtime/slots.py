@@ -29,11 +29,17 @@ def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
 
 def log_emits(collector: Any, log: Logger, task: int) -> None:
     """`topology_debug`: logs every emit of a task with its values and where it went."""
-    emit = collector.emit
+    emit, emit_batch = collector.emit, collector.emit_batch
 
     def logged(values: Any, *more: Any, **named: Any) -> Any:
         targets = emit(values, *more, **named)
         log.info("emit", task=task, values=list(values), targets=list(targets))
         return targets
 
-    collector.emit = logged
+    def logged_batch(columns: Any, *more: Any, **named: Any) -> Any:
+        placed = emit_batch(columns, *more, **named)
+        for values in zip(*columns, strict=True):
+            log.info("emit", task=task, values=list(values))
+        return placed
+
+    collector.emit, collector.emit_batch = logged, logged_batch

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from kstorm.core.ids import random_ids
+from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.outbox import Outbox
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import drive, settle
@@ -44,7 +44,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         self.topic = topology.completions_topic(component)
         self.group = f"{topology.name}.{component}"
         self.outbox = Outbox(topology)
-        self._next_id = random_ids()
+        self._next_id, self._next_ids = random_ids(), random_columns()
         self._config = topology.component(component).config
         self._template: Any = topology.component(component).component
         self._resources: Resources
@@ -83,6 +83,7 @@ class SpoutExecutor(Executor[SpoutTask]):
             self._next_id,
             lambda error, doing: self.report(error, doing, task_id),
             time.monotonic(),
+            self._next_ids,
         )
         if self._config.topology_debug:
             log_emits(task.collector, self.log, task_id)

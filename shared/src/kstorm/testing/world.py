@@ -73,7 +73,7 @@ class World:
 
     def note_emits(self, collector: Any, component: str) -> None:
         """From now on every emit through a task's collector is noted."""
-        emit, emitted = collector.emit, self.emitted
+        emit, emit_batch, emitted = collector.emit, collector.emit_batch, self.emitted
 
         def noting(values: Any, *args: Any, **named: Any) -> Any:
             tasks = emit(values, *args, **named)
@@ -81,7 +81,13 @@ class World:
             emitted[component, stream].append(list(values))
             return tasks
 
-        collector.emit = noting
+        def noting_batch(columns: Any, *args: Any, **named: Any) -> Any:
+            placed = emit_batch(columns, *args, **named)
+            stream = args[2] if len(args) > 2 else named.get("stream", DEFAULT_STREAM)
+            emitted[component, stream].extend(map(list, zip(*columns, strict=True)))
+            return placed
+
+        collector.emit, collector.emit_batch = noting, noting_batch
 
     def on_error(self, component: str, task: int) -> OnError:
         """Where a task reports errors to."""

@@ -1,8 +1,9 @@
 """What users write against: the builder, fields, groupings, settings and the classes to subclass."""
 
 from kstorm.errors import FailedException, ReportedFailedException
+from kstorm.topology.batch import TupleBatch
 from kstorm.topology.builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
-from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, SpoutOutputCollector
+from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, Placed, SpoutOutputCollector
 from kstorm.topology.components import (
     BasicBolt,
     Bolt,
@@ -40,6 +41,7 @@ __all__ = [
     "KeyValueState",
     "OutputCollector",
     "OutputFieldsDeclarer",
+    "Placed",
     "ReportedFailedException",
     "Source",
     "Spout",
@@ -53,4 +55,5 @@ __all__ = [
     "TopologyBuilder",
     "TopologyContext",
     "Tuple",
+    "TupleBatch",
 ]

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from kstorm.topology.batch import TupleBatch
 from kstorm.topology.tuple import DEFAULT_STREAM, Tuple
 
 Anchors = Tuple | Sequence[Tuple] | None
 """What an emitted tuple hangs on: one tuple, several (multi-anchoring), or none (unanchored)."""
+
+Placed = list[tuple[int, Any]]
+"""Where the tuples of a batch went: the id of each task that got some, and which (a slice, or an array of positions)."""
 
 
 class ErrorReporter(Protocol):
@@ -29,6 +33,13 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         task with that object. `task` names the target on a direct stream. Raises `EmitError` on an undeclared stream or
         a wrong number of values.
         """
+        ...
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
+    ) -> Placed:
+        """Emits many tuples, given as one list a field; not on direct streams. With `message_ids`, one each, their trees
+        are tracked. Raises `EmitError` as `emit` does, and on columns that do not fit; then nothing was emitted."""
         ...
 
     @property
@@ -70,6 +81,28 @@ class OutputCollector(ErrorReporter, Protocol):
         """
         ...
 
+    def emit_batch(
+        self,
+        columns: Sequence[list[Any]],
+        anchors: TupleBatch | None = None,
+        positions: Sequence[int] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> Placed:
+        """Emits many tuples, given as one list a field; not on direct streams.
+
+        Tuple i is anchored to tuple `positions[i]` of `anchors`; without `positions`, to tuple i. Raises `EmitError` as
+        `emit` does, and on columns or positions that do not fit.
+        """
+        ...
+
+    def ack_batch(self, batch: TupleBatch) -> None:
+        """Says that all tuples of a batch are done; a second call for the same batch is ignored."""
+        ...
+
+    def fail_batch(self, batch: TupleBatch) -> None:
+        """Fails the spout tuples at the roots of all trees of a batch."""
+        ...
+
     def ack(self, tuple: Tuple) -> None:
         """Says that this tuple is done; a second call for the same tuple is ignored."""
         ...
@@ -88,6 +121,15 @@ class BasicOutputCollector(ErrorReporter, Protocol):
 
     def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
         """Emits a tuple anchored to the one being executed."""
+        ...
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM
+    ) -> Placed:
+        """Emits many tuples, given as one list a field, from within `execute_batch`.
+
+        Tuple i is anchored to tuple `positions[i]` of the batch being executed; without `positions`, to tuple i.
+        """
         ...
 
     def reset_timeout(self, tuple: Tuple) -> None:

@@ -7,6 +7,7 @@ deserialised one. Whatever cannot be copied (a connection) is made in `open` or 
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from kstorm.topology.batch import TupleBatch
 from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, SpoutOutputCollector
 from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
@@ -82,6 +83,15 @@ class Bolt(Component):
         """Processes one tuple. If it raises, the tuple fails, the error is reported and the task goes on."""
         raise NotImplementedError(f"{type(self).__name__} does not define execute")
 
+    def execute_batch(self, batch: TupleBatch) -> Any:
+        """Processes the tuples of a frame at once, for speed; define `execute` too, since some tuples come one by one.
+
+        Acks by `collector.ack_batch`, at once or later. Batches emitted, acked and failed take effect when it has
+        returned: if it raises, nothing of them has happened, and `execute` is called for each tuple. The same if it
+        returns `NotImplemented`.
+        """
+        return NotImplemented
+
     def cleanup(self) -> Maybe:
         """Called when the task leaves this process in good order; not when the process is killed."""
         return None
@@ -104,6 +114,15 @@ class BasicBolt(Component):
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> Maybe:
         """Processes one tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define execute")
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
+        """Processes the tuples of a frame at once, for speed; define `execute` too, since some tuples come one by one.
+
+        Emits by `collector.emit_batch`; the batch is acked when this returns. If it raises, nothing of it was emitted,
+        and `execute` is called for each tuple, so that only those fail that must; what it had put into the bolt's own
+        state stays there, so check before you change. The same if it returns `NotImplemented`.
+        """
+        return NotImplemented
 
     def cleanup(self) -> Maybe:
         """Called when the task leaves this process in good order."""

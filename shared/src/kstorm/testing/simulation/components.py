@@ -13,12 +13,14 @@ from kstorm.topology import (
     Bolt,
     Config,
     FailedException,
+    OutputCollector,
     OutputFieldsDeclarer,
     Spout,
     SpoutOutputCollector,
     StatefulBasicBolt,
     TopologyContext,
     Tuple,
+    TupleBatch,
 )
 
 FIELDS: Final = ("message", "attempt", "emit")
@@ -28,8 +30,8 @@ SIDE: Final = "side"
 class Source(Spout):
     """Emits its share of the messages; what fails, or was in flight when it died, it emits again."""
 
-    def __init__(self, truth: Truth) -> None:
-        self.truth = truth
+    def __init__(self, truth: Truth, batch: int = 0) -> None:
+        self.truth, self.batch = truth, batch
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """One stream."""
@@ -42,13 +44,21 @@ class Source(Spout):
         self.in_flight: set[Message] = set()
 
     def next_tuple(self) -> None:
-        """The next message."""
-        if self.todo:
-            message, attempt = self.todo.popleft(), self.truth.new_emit()
-            self.truth.attempts += 1
-            self.in_flight.add(message)
-            message_id = (message, attempt)
-            self.truth.sent(attempt, self.collector.emit([message, attempt, attempt], message_id))
+        """The next message, or as many as `batch` and the collector allow."""
+        if self.batch and self.todo:
+            ids = [self._begin() for _ in range(min(self.batch, len(self.todo), self.collector.capacity))]
+            messages, attempts = [message for message, _ in ids], [attempt for _, attempt in ids]
+            placed = self.collector.emit_batch((messages, attempts, attempts), ids)
+            self.truth.sent_batch(attempts, placed)
+        elif self.todo:
+            message, attempt = self._begin()
+            self.truth.sent(attempt, self.collector.emit([message, attempt, attempt], (message, attempt)))
+
+    def _begin(self) -> tuple[Message, int]:
+        message = self.todo.popleft()
+        self.truth.attempts += 1
+        self.in_flight.add(message)
+        return message, self.truth.new_emit()
 
     def ack(self, message_id: tuple[Message, int]) -> None:
         """The message must have been processed completely, in this very attempt."""
@@ -136,6 +146,65 @@ class Relay(_Telling):
             self.tell_emit(tuple, None)
         if fault != "forget":
             self.tell_ack(tuple, anchored)
+
+
+class BatchRelay(Relay):
+    """The same for whole frames: what strikes a tuple makes the batch raise; `late`, it acks a batch on a tick only."""
+
+    late = False
+
+    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
+        """Holds nothing yet."""
+        super().prepare(config, context, collector)
+        self.held: list[tuple[TupleBatch, list[tuple[int, list[int]]]]] = []
+
+    def execute(self, tuple: Tuple) -> None:
+        """One that came alone, or after its batch had raised."""
+        if not tuple.is_tick:
+            super().execute(tuple)
+            return
+        for batch, runs in self.held:
+            self._ack(batch, runs)
+        self.held.clear()
+
+    def execute_batch(self, batch: TupleBatch) -> None:
+        """Emits a batch on each stream and one that is not anchored, then acks."""
+        anchored: list[list[int]] = [[] for _ in range(len(batch))]
+        for stream, children in (("default", self.children), (SIDE, self.side)):
+            positions = [position for position in range(len(batch)) for _ in range(children)]
+            emits = self._emit(batch, positions, batch, stream)
+            for position, emit in zip(positions, emits, strict=True):
+                anchored[position].append(emit)
+        if self.loose:
+            self._emit(batch, list(range(len(batch))), None)
+        for tuple in batch.tuples():
+            if self.faults.strike(self.truth, self.context.component, tuple):
+                raise ValueError("as told")
+        runs = list(zip(batch["emit"], anchored, strict=True))
+        if self.late:
+            self.held.append((batch, runs))
+        else:
+            self._ack(batch, runs)
+
+    def _emit(
+        self, batch: TupleBatch, positions: list[int], anchors: TupleBatch | None, stream: str = "default"
+    ) -> list[int]:
+        emits = [self.truth.new_emit() for _ in positions]
+        columns = [[batch[field][position] for position in positions] for field in FIELDS[:2]]
+        at = None if anchors is None else positions
+        self.truth.sent_batch(emits, self.collector.emit_batch((*columns, emits), anchors, at, stream))
+        return emits
+
+    def _ack(self, batch: TupleBatch, runs: list[tuple[int, list[int]]]) -> None:
+        for emit, anchored in runs:
+            self.truth.executed(emit, self.context.task_id, anchored)
+        self.collector.ack_batch(batch)
+
+
+class LateRelay(BatchRelay):
+    """Give it tick tuples."""
+
+    late = True
 
 
 class Join(_Telling):

@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from random import Random
 
-from kstorm.testing.simulation.components import NO_FAULTS, SIDE, Collect, Faults, Join, Relay, Source, Tally
+from kstorm.testing.simulation.components import (
+    NO_FAULTS,
+    SIDE,
+    BatchRelay,
+    Collect,
+    Faults,
+    Join,
+    LateRelay,
+    Relay,
+    Source,
+    Tally,
+)
 from kstorm.testing.simulation.truth import Truth
 from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
 
@@ -44,7 +55,7 @@ class _Wiring:
         self.builder, self.random, self.truth = builder, random, truth
         self.good = random.random() < 0.3
         """Whether all bolts behave."""
-        builder.set_spout("source", Source(truth), *self._sizes()[:1])
+        builder.set_spout("source", Source(truth, random.choice((0, 0, 3))), *self._sizes()[:1])
 
     def chain(self) -> None:
         """source → relay → … → tally."""
@@ -55,7 +66,8 @@ class _Wiring:
 
     def fan(self) -> None:
         """A relay with two streams, each with consumers of its own; one stream with two."""
-        fan = Relay(self.truth, self.random.choice((0, 1, 3)), side=2, loose=True, faults=self._faults())
+        kind, children = self.random.choice((Relay, BatchRelay)), self.random.choice((0, 1, 3))
+        fan = kind(self.truth, children, side=2, loose=True, faults=self._faults())
         self._any_grouping(self._bolt("fan", fan), "source")
         self._tally("tally", "fan")
         self._relay("relay", "fan", self.random.choice(("default", SIDE)))
@@ -64,7 +76,8 @@ class _Wiring:
     def diamond(self) -> None:
         """Two branches that a join anchors to both; each gives it one tuple an attempt."""
         for branch in ("left", "right"):
-            self._bolt(branch, Relay(self.truth, faults=self._faults())).shuffle_grouping("source")
+            kind = self.random.choice((Relay, BatchRelay))
+            self._bolt(branch, kind(self.truth, faults=self._faults())).shuffle_grouping("source")
         join = self._bolt("join", Join(self.truth, self._faults()))
         join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
         self._tally("tally", "join")
@@ -78,8 +91,11 @@ class _Wiring:
 
     def _relay(self, name: str, before: str, stream: str = "default", children: int | None = None) -> str:
         some = self.random.choice((1, 1, 2)) if children is None else children
-        relay = Relay(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
-        self._any_grouping(self._bolt(name, relay), before, stream)
+        kind = self.random.choice((Relay, BatchRelay, LateRelay))
+        relay = kind(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
+        bolt = self._any_grouping(self._bolt(name, relay), before, stream)
+        if kind is LateRelay:
+            bolt.add_configurations(topology_tick_tuple_freq_secs=10)
         return name
 
     def _tally(self, name: str, before: str) -> None:

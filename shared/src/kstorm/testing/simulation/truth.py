@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kstorm.topology import Placed
+
 Message = int
 
 
@@ -43,6 +45,14 @@ class Truth:
     def sent(self, emit: int, targets: Sequence[int]) -> None:
         """An emit went to these tasks."""
         self._targets[emit] = targets
+
+    def sent_batch(self, emits: list[int], placed: Placed) -> None:
+        """Emits of one batch went to these tasks."""
+        targets: dict[int, list[int]] = {emit: [] for emit in emits}
+        for task, rows in placed:
+            for emit in emits[rows] if isinstance(rows, slice) else [emits[row] for row in rows]:
+                targets[emit].append(task)
+        self._targets |= targets
 
     def executed(self, emit: int, task: int, anchored: Iterable[int]) -> None:
         """A task acked a tuple, having anchored these emits to it."""

@@ -1,0 +1,291 @@
+"""What bolts emit, ack and fail through: the collectors of one bolt task."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kstorm.core.columns import Ids, Positions, as_positions, fold_positions
+from kstorm.core.ids import NextId, NextIds
+from kstorm.core.lanes import Lane
+from kstorm.core.outbox import Outbox
+from kstorm.core.routing import StreamRoutes
+from kstorm.core.spreading import pick
+from kstorm.core.tasks import OnError
+from kstorm.errors import EmitError
+from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
+
+
+class BoltCollector:
+    """The `OutputCollector` of one task (Storm's `BoltOutputCollectorImpl`)."""
+
+    def __init__(
+        self,
+        table: dict[str, StreamRoutes],
+        outbox: Outbox,
+        next_id: NextId,
+        next_ids: NextIds,
+        component: str,
+        on_error: OnError,
+    ):
+        self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
+        self._component, self._on_error = component, on_error
+        self._staging: TupleBatch | None = None
+        self._staged: list[Callable[[], None]] = []
+        self.emitted = self.acked = self.failed = 0
+
+    def emit(
+        self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
+    ) -> Sequence[int]:
+        """See `kstorm.topology.OutputCollector.emit`."""
+        route = self._routes.get(stream)
+        if route is None or len(values) != route.fields or route.is_direct or task is not None:
+            return self._emit_direct(route, values, anchors, stream, task)
+        self.emitted += 1
+        targets: Sequence[int] = ()
+        if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
+            root = anchors.root
+            for choose in route.choosers:
+                for lane in choose(values):
+                    edge = self._next_id()
+                    anchors.ack_val ^= edge
+                    lane.rows.append(values)
+                    lane.roots.append(root)
+                    lane.edges.append(edge)
+                    targets = (*targets, *lane.targets) if targets else lane.targets
+            return targets
+        for choose in route.choosers:
+            for lane in choose(values):
+                self._add(lane, values, anchors)
+                targets = (*targets, *lane.targets)
+        return targets
+
+    def _emit_direct(
+        self, route: StreamRoutes | None, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
+    ) -> Sequence[int]:
+        targets = direct_lanes(route, self._component, values, stream, task)
+        self.emitted += 1
+        for lane in targets:
+            self._add(lane, values, anchors)
+        return [lane.targets[0] for lane in targets]
+
+    def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
+        """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
+        pairs: dict[int, int] = {}
+        several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
+        for anchor in several:
+            if (
+                anchor.finished
+            ):  # before any edge is drawn: the other anchors must not wait for a tuple that never leaves
+                raise EmitError(
+                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that was acked or failed "
+                    "already: emit first, then ack"
+                )
+        for anchor in several:
+            if anchor.root:
+                edge = self._next_id()
+                anchor.ack_val ^= edge
+                for root in anchor.roots():
+                    pairs[root] = pairs.get(root, 0) ^ edge
+        root, edge = pairs.popitem() if pairs else (0, 0)
+        if pairs:
+            lane.more[len(lane.rows)] = pairs
+        lane.rows.append(values)
+        lane.roots.append(root)
+        lane.edges.append(edge)
+
+    def ack(self, tuple: Tuple) -> None:
+        """See `kstorm.topology.OutputCollector.ack`."""
+        if tuple.finished:
+            return
+        tuple.finished = True
+        self.acked += 1
+        root = tuple.root
+        if root:
+            acks, ack_val = self._outbox.acks, tuple.ack_val
+            acks[root] = acks.get(root, 0) ^ tuple.edge ^ ack_val
+            if tuple.more:
+                for other, edge in tuple.more.items():
+                    acks[other] = acks.get(other, 0) ^ edge ^ ack_val
+
+    def fail(self, tuple: Tuple) -> None:
+        """See `kstorm.topology.OutputCollector.fail`."""
+        if tuple.finished:
+            return
+        tuple.finished = True
+        self.failed += 1
+        self._outbox.fails.update(tuple.roots())
+
+    def reset_timeout(self, tuple: Tuple) -> None:
+        """See `kstorm.topology.OutputCollector.reset_timeout`."""
+        self._outbox.resets.update(tuple.roots())
+
+    def report_error(self, error: BaseException) -> None:
+        """See `kstorm.topology.ErrorReporter.report_error`."""
+        self._on_error(error, "reported")
+
+    # Batches. What a bolt does with one takes effect when `execute_batch` has returned; if it raises, nothing has happened.
+
+    def stage(self, batch: TupleBatch) -> None:
+        """From now on what is done with this batch is kept back."""
+        self._staging, self._staged = batch, []
+
+    def unstage(self, keep: bool) -> None:
+        """Lets what was kept back take effect, or forgets it."""
+        staged, self._staging, self._staged = self._staged, None, []
+        if keep:
+            for act in staged:
+                act()
+
+    def _do(self, batch: TupleBatch | None, act: Callable[[], None]) -> None:
+        """Other batches are not kept back: a sink may hear meanwhile that an earlier one is written."""
+        if self._staging is None or (batch is not None and batch is not self._staging):
+            act()
+        else:
+            self._staged.append(act)
+
+    def emit_batch(
+        self,
+        columns: Sequence[list[Any]],
+        anchors: TupleBatch | None = None,
+        positions: Sequence[int] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> Placed:
+        """See `kstorm.topology.OutputCollector.emit_batch`."""
+        route = self._routes.get(stream)
+        count = check_columns(route, self._component, columns, stream)
+        if anchors is not None and anchors.finished:
+            raise EmitError(
+                f"{self._component!r} anchors to a batch of {anchors.source.component!r} that was acked or failed already: "
+                "emit first, then ack"
+            )
+        at = None if anchors is None else self._positions(anchors, positions, count)
+        roots = None if anchors is None or anchors.roots is None else anchors.roots if at is None else anchors.roots[at]
+        sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
+        placed: Placed = []
+        val: Ids | None = None
+        for spread in route.spreaders if route is not None and count else ():
+            for lane, rows in spread(columns, count):
+                picked = [pick(column, rows) for column in columns]
+                size = len(picked[0])
+                placed.append((lane.targets[0], rows))
+                if roots is None or anchors is None:
+                    sends.append((lane, picked, size, None, None))
+                    continue
+                edges = self._next_ids(size)
+                sends.append((lane, picked, size, roots[rows], edges))
+                if val is None:
+                    val = np.zeros(count, np.uint64)
+                val[rows] ^= edges
+
+        def commit() -> None:
+            self.emitted += count
+            for send in sends:
+                send[0].put(*send[1:])
+            if val is not None and anchors is not None:
+                folded = val if at is None else fold_positions(at, val, len(anchors))
+                anchors.ack_vals = folded if anchors.ack_vals is None else anchors.ack_vals ^ folded
+
+        self._do(anchors, commit)
+        return placed
+
+    def _positions(self, anchors: TupleBatch, positions: Sequence[int] | None, count: int) -> Positions | None:
+        if positions is None:
+            if count == len(anchors):
+                return None
+            raise EmitError(
+                f"{self._component!r} emits a batch of {count} anchored to one of {len(anchors)}: say by positions=… which "
+                "of those each hangs on"
+            )
+        at = as_positions(positions)
+        if at.size != count or (count and not 0 <= at.min() <= at.max() < len(anchors)):
+            raise EmitError(
+                f"{self._component!r} emits a batch of {count} with {at.size} positions: it must be one each, from 0 to "
+                f"{len(anchors) - 1}"
+            )
+        return at
+
+    def ack_batch(self, batch: TupleBatch) -> None:
+        """See `kstorm.topology.OutputCollector.ack_batch`."""
+
+        def commit() -> None:
+            if batch.finished:
+                return
+            batch.finished = True
+            self.acked += len(batch)
+            if batch.roots is not None:
+                vals = batch.edges if batch.ack_vals is None else batch.edges ^ batch.ack_vals
+                self._outbox.ack_columns(batch.roots, vals)
+
+        self._do(batch, commit)
+
+    def fail_batch(self, batch: TupleBatch) -> None:
+        """See `kstorm.topology.OutputCollector.fail_batch`."""
+
+        def commit() -> None:
+            if batch.finished:
+                return
+            batch.finished = True
+            self.failed += len(batch)
+            if batch.roots is not None:
+                self._outbox.fails.update(filter(None, batch.roots.tolist()))
+
+        self._do(batch, commit)
+
+
+class BasicCollector:
+    """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
+
+    def __init__(self, collector: BoltCollector) -> None:
+        self._collector = collector
+        self.reset_timeout = collector.reset_timeout
+        self.report_error = collector.report_error
+        self.input: Tuple
+        self.batch: TupleBatch
+
+    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
+        """See `kstorm.topology.BasicOutputCollector.emit`."""
+        return self._collector.emit(values, self.input, stream, task)
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM
+    ) -> Placed:
+        """See `kstorm.topology.BasicOutputCollector.emit_batch`."""
+        return self._collector.emit_batch(columns, self.batch, positions, stream)
+
+
+def direct_lanes(
+    route: StreamRoutes | None, component: str, values: Sequence[Any], stream: str, task: int | None
+) -> Sequence[Lane]:
+    """The lanes of an emit that names its task; raises `EmitError` on whatever is wrong with an emit."""
+    if route is None:
+        raise EmitError(
+            f"{component!r} emits on the stream {stream!r}, which it did not declare in declare_output_fields"
+        )
+    if len(values) != route.fields:
+        raise EmitError(
+            f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares {route.fields} fields"
+        )
+    if not route.is_direct:
+        raise EmitError(f"{component!r} names a task on the stream {stream!r}: declare it with direct=True for that")
+    if task is None:
+        raise EmitError(f"{component!r} emits on the direct stream {stream!r} without a task: pass task=…")
+    lanes = route.direct.get(task)
+    if lanes is None:
+        raise EmitError(
+            f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks are {sorted(route.direct)}"
+        )
+    return lanes
+
+
+def check_columns(route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str) -> int:
+    """The number of rows of a batch; raises `EmitError` on whatever is wrong with it."""
+    if route is None or route.is_direct or len(columns) != route.fields:
+        direct_lanes(route, component, columns, stream, None)
+    sizes = {len(column) for column in columns}
+    if len(sizes) != 1:
+        raise EmitError(
+            f"{component!r} emits a batch on the stream {stream!r} whose columns have {sorted(sizes)} rows: they must be "
+            "lists of one length, one a field"
+        )
+    return sizes.pop()

@@ -1,0 +1,59 @@
+"""Columns of 64-bit ids as numpy arrays, and their XOR folds: once per frame what would else be done once per tuple."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.uint64]
+"""A column of ids."""
+
+Positions = NDArray[np.intp]
+
+
+def as_ids(packed: bytes) -> Ids:
+    """The ids of a packed column, without copying them."""
+    return np.frombuffer(packed, "<u8")
+
+
+def fold(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
+    """The XOR of the values of each root; roots ascending, without root 0 (untracked) and without any whose XOR is 0."""
+    order = np.argsort(roots)
+    roots, vals = fold_runs(roots[order], vals[order])
+    left = (vals != 0) & (roots != 0)
+    return roots[left], vals[left]
+
+
+def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
+    """The XOR of values whose equal roots are neighbours. A sentence's words mostly are: this alone saves the sorting."""
+    if roots.size < 2:
+        return roots, vals
+    begins = np.empty(roots.size, np.bool_)
+    begins[0] = True
+    np.not_equal(roots[1:], roots[:-1], out=begins[1:])
+    starts = np.flatnonzero(begins)
+    return (roots, vals) if starts.size == roots.size else (roots[starts], np.bitwise_xor.reduceat(vals, starts))
+
+
+def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:
+    """The XOR of the values at each position from 0 to `size`; 0 where there is none."""
+    if (positions[1:] < positions[:-1]).any():
+        order = np.argsort(positions, kind="stable")
+        positions, vals = positions[order], vals[order]
+    folded = np.zeros(size, np.uint64)
+    if positions.size:
+        at, found = fold_runs(positions.astype(np.uint64), vals)
+        folded[at.astype(np.intp)] = found
+    return folded
+
+
+def as_positions(positions: Sequence[int] | Any) -> Positions:
+    """A sequence of positions as an array; raises `TypeError` or `ValueError` on what is none."""
+    return np.fromiter(positions, np.intp, len(positions))
+
+
+def from_pairs(pairs: dict[int, int]) -> tuple[Ids, Ids]:
+    """Keys and values of a dict as columns."""
+    count = len(pairs)
+    return np.fromiter(pairs, np.uint64, count), np.fromiter(pairs.values(), np.uint64, count)

@@ -1,0 +1,105 @@
+"""Tuples on their way from one task's stream to one receiving task."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from kstorm.core.columns import Ids
+from kstorm.core.wire import pack_ids
+
+
+class Rows(Struct, frozen=True):
+    """What becomes one frame, or several."""
+
+    count: int
+    columns: list[list[Any]]
+    roots: bytes
+    """Packed; empty if none is tracked, as `edges`."""
+    edges: bytes
+    more: dict[int, dict[int, int]]
+
+    def part(self, start: int, end: int) -> "Rows":
+        """The rows from `start` to before `end`."""
+        if start == 0 and end >= self.count:
+            return self
+        return Rows(
+            min(end, self.count) - start,
+            [column[start:end] for column in self.columns],
+            self.roots[8 * start : 8 * end],
+            self.edges[8 * start : 8 * end],
+            {position - start: pairs for position, pairs in self.more.items() if start <= position < end},
+        )
+
+
+class Lane:
+    """Collects tuples, one by one in `rows`, `roots`, `edges` and `more`, or in batches."""
+
+    __slots__ = (
+        "batches",
+        "component",
+        "edges",
+        "more",
+        "partition",
+        "roots",
+        "rows",
+        "stream",
+        "targets",
+        "task",
+        "topic",
+    )
+
+    def __init__(self, component: str, task: int, stream: str, topic: str, partition: int, target: int) -> None:
+        self.component, self.task, self.stream = component, task, stream
+        self.topic, self.partition = topic, partition
+        self.targets = (target,)
+        """Topology-wide id of the receiving task, as `emit` returns it."""
+        self.rows: list[Any] = []
+        self.roots: list[int] = []
+        self.edges: list[int] = []
+        self.more: dict[int, dict[int, int]] = {}
+        self.batches: list[Rows] = []
+
+    def put(self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None) -> None:
+        """Adds a batch, which is the lane's own from now on."""
+        if self.rows:
+            self.batches.append(self._one_by_one())
+        if roots is None or edges is None:
+            self.batches.append(Rows(count, columns, b"", b"", {}))
+        else:
+            self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}))
+
+    def take(self) -> Rows:
+        """All that was collected, in order; the lane is empty after it."""
+        batches = self.batches
+        if self.rows:
+            batches.append(self._one_by_one())
+        self.batches = []
+        return batches[0] if len(batches) == 1 else _joined(batches)
+
+    def _one_by_one(self) -> Rows:
+        rows, roots, edges, more = self.rows, self.roots, self.edges, self.more
+        self.rows, self.roots, self.edges, self.more = [], [], [], {}
+        tracked = any(roots)
+        return Rows(
+            len(rows),
+            [list(column) for column in zip(*rows, strict=True)],
+            pack_ids(roots) if tracked else b"",
+            pack_ids(edges) if tracked else b"",
+            more,
+        )
+
+
+def _joined(batches: list[Rows]) -> Rows:
+    columns: list[list[Any]] = [[] for _ in batches[0].columns]
+    more: dict[int, dict[int, int]] = {}
+    count = 0
+    for batch in batches:
+        for column, values in zip(columns, batch.columns, strict=True):
+            column += values
+        for position, pairs in batch.more.items():
+            more[count + position] = pairs
+        count += batch.count
+    if not any(batch.roots for batch in batches):
+        return Rows(count, columns, b"", b"", more)
+    roots = b"".join(batch.roots or bytes(8 * batch.count) for batch in batches)
+    return Rows(count, columns, roots, b"".join(batch.edges or bytes(8 * batch.count) for batch in batches), more)

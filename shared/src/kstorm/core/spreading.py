@@ -1,0 +1,107 @@
+"""As `kstorm.core.routing`, for many tuples at once: from the columns of a stream to the rows that each lane gets."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kstorm.core.columns import Positions
+from kstorm.core.lanes import Lane
+
+Rows = slice | Positions
+"""Which rows of the columns."""
+
+Spreader = Callable[[Sequence[list[Any]], int], Iterator[tuple[Lane, Rows]]]
+"""From the columns and the number of rows to the lanes with their rows; the rows of a lane stay in order."""
+
+_CACHED_KEYS = 65_536
+_ALL = slice(None)
+
+
+def to_everyone(lanes: Sequence[Lane]) -> Spreader:
+    """Every row to every lane; with one lane, also what a global grouping does."""
+    return lambda _columns, _count: ((lane, _ALL) for lane in lanes)
+
+
+def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
+    """Shuffle: even blocks, so that rows with one anchor stay together and their acks fold; the first lane changes."""
+    turn = start
+
+    def spread(_columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Rows]]:
+        nonlocal turn
+        blocks = min(count, len(lanes))
+        first, turn = turn, turn + blocks
+        for block in range(blocks):
+            rows = slice(block * count // blocks, (block + 1) * count // blocks)
+            yield lanes[(first + block) % len(lanes)], rows
+
+    return spread
+
+
+def by_fields(positions: Sequence[int], lanes: Sequence[Lane], number_of: Callable[[Sequence[Any]], int]) -> Spreader:
+    """Rows of equal keys to one lane; `number_of` is the hash of a key."""
+    number_of_key = _Numbers(lambda key: number_of((key,)) % len(lanes)).__getitem__
+
+    def numbers(columns: Sequence[list[Any]], count: int) -> Positions:
+        keys = columns[positions[0]]
+        if len(positions) == 1:
+            try:
+                return np.fromiter(map(number_of_key, keys), np.intp, count)
+            except TypeError:  # a key that cannot be hashed by Python
+                return np.fromiter((number_of((key,)) % len(lanes) for key in keys), np.intp, count)
+        rows = zip(*(columns[position] for position in positions), strict=True)
+        return np.fromiter((number_of(key) % len(lanes) for key in rows), np.intp, count)
+
+    def spread(columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Rows]]:
+        if len(lanes) == 1:
+            return iter(((lanes[0], _ALL),))
+        return _by_number(numbers(columns, count), lanes)
+
+    return spread
+
+
+def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
+    """Asks a chooser for each row: for groupings that have no quicker way."""
+
+    def spread(columns: Sequence[list[Any]], _count: int) -> Iterator[tuple[Lane, Rows]]:
+        rows_of: dict[Lane, list[int]] = {}
+        for row, values in enumerate(zip(*columns, strict=True)):
+            for lane in choose(values):
+                rows_of.setdefault(lane, []).append(row)
+        return ((lane, np.array(rows, np.intp)) for lane, rows in rows_of.items())
+
+    return spread
+
+
+def pick(column: list[Any], rows: Rows) -> list[Any]:
+    """A new list of a column's rows."""
+    return column[rows] if isinstance(rows, slice) else list(map(column.__getitem__, rows.tolist()))
+
+
+def _by_number(numbers: Positions, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Rows]]:
+    if len(lanes) <= 16:
+        for number, lane in enumerate(lanes):
+            rows = np.flatnonzero(numbers == number)
+            if rows.size:
+                yield lane, rows
+        return
+    order = np.argsort(numbers, kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield lanes[number], rows
+
+
+class _Numbers(dict[Any, int]):
+    """A cache that fills itself, with strings only: no string equals a value of another type, so a hit is always right."""
+
+    def __init__(self, number_of: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._number_of = number_of
+
+    def __missing__(self, key: Any) -> int:
+        number = self._number_of(key)
+        if type(key) is str:
+            if len(self) >= _CACHED_KEYS:
+                self.clear()
+            self[key] = number
+        return number

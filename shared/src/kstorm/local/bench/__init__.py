@@ -1,0 +1,1 @@
+"""Measurements: kstorm beside others doing the same work, and its parts one by one."""

@@ -1,0 +1,39 @@
+"""Runs the word count as one of several peers: on the Kafka it is given, until SIGTERM.
+
+`PEER_BOOTSTRAP`, `PEER_IN`, `PEER_OUT`, `PEER_RUN` (a name for this run) and `PEER_DIR` (scratch) say where. ZooKeeper is
+part of what kstorm needs, so one is started, and counted as ours.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import ConfigError
+from kstorm.local.cluster import LocalProcesses
+from kstorm.local.endpoints import open_endpoints
+from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import ensure_topics
+
+REFERENCE: Final = "kstorm.local.bench.wordcount:topology"
+_NEEDED: Final = ("PEER_BOOTSTRAP", "PEER_IN", "PEER_OUT", "PEER_RUN", "PEER_DIR")
+_READY_SECS: Final = 120.0
+
+
+def run_peer() -> int:
+    """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `ConfigError` if a variable is missing."""
+    if missing := [name for name in _NEEDED if not os.environ.get(name)]:
+        raise ConfigError(f"{' and '.join(missing)} not set: `bench peer` is started by a benchmark, which sets them")
+    directory = Path(os.environ["PEER_DIR"])
+    with open_endpoints(directory, os.environ["PEER_BOOTSTRAP"]) as endpoints:
+        settings = Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
+        topology = settings.load_topology()
+        ensure_topics(topology, settings)
+        processes = LocalProcesses(topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=directory)
+        try:
+            processes.start()
+            processes.wait_ready(_READY_SECS)
+            while True:
+                time.sleep(1)
+        finally:
+            processes.kill()

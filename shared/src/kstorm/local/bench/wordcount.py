@@ -1,0 +1,94 @@
+"""Word count in the terms of the peers: from `<id> word word …` to key=word, value=`<running count> <id>`.
+
+The ordinary API and the ordinary services; names and sizes come from the environment, as the services load the topology
+by its path. The counts are a dict in memory, as in Storm's own example; what is in flight is tracked to the end.
+"""
+
+import os
+from itertools import repeat
+
+from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
+
+
+class Split(BasicBolt):
+    """Splits a sentence into words, each with the sentence's id."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A word and the id of its sentence."""
+        declarer.declare("word", "id")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits each word."""
+        ident, *words = tuple.values[0].split()
+        for word in words:
+            collector.emit((word, ident))
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """The words of many sentences at once."""
+        words: list[str] = []
+        idents: list[str] = []
+        positions: list[int] = []
+        for position, sentence in enumerate(batch[0]):
+            ident, *found = sentence.split()
+            words += found
+            idents += repeat(ident, len(found))
+            positions += repeat(position, len(found))
+        collector.emit_batch((words, idents), positions)
+
+
+class Count(BasicBolt):
+    """Counts words."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Key and message of the record to write."""
+        declarer.declare("key", "message")
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        """Begins at zero."""
+        super().prepare(config, context)
+        self.counts: dict[str, int] = {}
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits the new count."""
+        word, ident = tuple.values
+        count = self.counts[word] = self.counts.get(word, 0) + 1
+        collector.emit((word, f"{count} {ident}"))
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """The counts of many words at once."""
+        counts, messages = self.counts, []
+        for word, ident in batch.rows():
+            count = counts[word] = counts.get(word, 0) + 1
+            messages.append(f"{count} {ident}")
+        collector.emit_batch((batch[0], messages))
+
+
+def topology() -> Topology:
+    """What the services of one measurement load."""
+    name, source, sink = (os.environ[f"PEER_{key}"] for key in ("RUN", "IN", "OUT"))
+    tasks = int(os.environ.get("KSTORM_TASKS", "2"))
+    config = Config(
+        topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
+        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "2")),
+        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "10000")),
+    )
+    builder = TopologyBuilder(name, config)
+    spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
+    builder.set_spout("sentences", spout).set_num_tasks(tasks)
+    builder.set_bolt("split", Split()).set_num_tasks(tasks).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count()).set_num_tasks(tasks).fields_grouping("split", Fields("word"))
+    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).set_num_tasks(tasks)
+    write.fields_grouping("count", Fields("key"))
+    return builder.build()
