@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.kafka_topic import Topic
 
 Eventually = Callable[[Callable[[], object], float], None]
 
@@ -45,6 +46,14 @@ def topic_prefix(request: pytest.FixtureRequest) -> str:
     """Return a name no other test has, for its topics, its topology and its nodes in ZooKeeper."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
     return f"{name[:40].strip('-')}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
+    """Name a topic that no other test has; the test creates it."""
+    made = Topic(topic_prefix, kafka)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,98 +12,35 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewPartitions
 from kazoo.client import KazooClient
 
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import ConfigError
 from kstorm.kafka import (
     EARLIEST_TIME,
     KAFKA,
     LATEST_TIME,
-    KafkaBolt,
     KafkaHosts,
     KafkaPorts,
     KafkaSpout,
     SchemeAsMultiScheme,
-    SpoutConfig,
     StringScheme,
 )
-from kstorm.kafka.ports import Partition, SourceFault
+from kstorm.kafka.ports import SourceFault
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka_sink import KafkaWriter, OwnKafkaWriter
+from kstorm.runtime.kafka_sink import KafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
 from kstorm.topology import (
     BasicBolt,
     Config,
-    Fields,
     Placed,
-    Source,
     TopologyBuilder,
     TopologyContext,
-    Tuple,
-    TupleBatch,
 )
+from tests.integration.kafka_topic import Topic, read
 
 Eventually = Callable[[Callable[[], object], float], None]
-
-
-@dataclass
-class Topic:
-    """A topic on a real broker, and the source that reads it."""
-
-    name: str
-    kafka: EmbeddedKafka
-    sources: list[KafkaSource] = field(default_factory=list)
-
-    @property
-    def client_config(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self.kafka.bootstrap}
-
-    def create(self, partitions: int = 1, **settings: str) -> "Topic":
-        admin = AdminClient(self.client_config)
-        config = {name.replace("_", "."): value for name, value in settings.items()}
-        admin.create_topics([NewTopic(self.name, partitions, 1, config=config)])[self.name].result(30)
-        return self
-
-    def produce(self, *values: bytes, partition: int = 0, **options: Any) -> None:
-        producer = Producer(self.client_config)
-        for value in values:
-            producer.produce(self.name, value, partition=partition, **options)
-        assert producer.flush(30) == 0
-
-    def config(self, **settings: Any) -> SpoutConfig:
-        hosts = settings.pop("hosts", KafkaHosts())
-        return SpoutConfig(hosts, self.name, f"/{self.name}", f"reader-of-{self.name}", **settings)
-
-    def source(self, **settings: Any) -> KafkaSource:
-        self.sources.append(KafkaSource(self.config(**settings), self.client_config))
-        return self.sources[-1]
-
-    def at(self, partition: int = 0) -> Partition:
-        return Partition(self.name, partition)
-
-    def close(self) -> None:
-        for source in self.sources:
-            source.close()
-
-
-@pytest.fixture
-def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
-    """Name a topic that no other test has; the test creates it."""
-    made = Topic(topic_prefix, kafka)
-    yield made
-    made.close()
-
-
-def read(source: KafkaSource, count: int, timeout: float = 20.0) -> list[tuple[int, bytes | None]]:
-    """Offset and value of the next messages."""
-    got: list[tuple[int, bytes | None]] = []
-    deadline = time.monotonic() + timeout
-    while len(got) < count and time.monotonic() < deadline:
-        got += [(message.offset(), message.value()) for message in source.read(count - len(got))]
-        time.sleep(0.005)
-    return got
 
 
 def answer(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
@@ -346,12 +283,11 @@ class SpoutProcess:
         self.spout = KafkaSpout(topic.config(**settings))
         self.collector = Collector()
         self.stores = ZooKeeperOffsetStores(zookeeper.connect, 2.0)
-        writer = KafkaWriter(Producer(topic.client_config))
         ports = KafkaPorts(
             partial(KafkaSource, client_config=topic.client_config),
             self.stores.open,
-            writer,
-            partial(OwnKafkaWriter, client_config=topic.client_config),
+            partial(KafkaWriter, topic.client_config),
+            partial(KafkaWriter, topic.client_config),
             "words-1",
         )
         builder = TopologyBuilder("words")
@@ -499,101 +435,3 @@ def test_partitions_that_are_added_are_found(topic: Topic, zookeeper: EmbeddedZo
     process.until(lambda: len(process.collector.values) > 1)
     assert process.collector.values == ["old", "new"]
     process.stop()
-
-
-@dataclass
-class Outcomes:
-    """A bolt's collector that keeps what was acked and failed."""
-
-    acked: list[Any] = field(default_factory=list)
-    failed: list[Any] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
-
-    def emit(self, *_: Any, **__: Any) -> Sequence[int]:
-        raise AssertionError
-
-    def ack(self, tuple: Tuple) -> None:
-        self.acked.append(tuple["key"])
-
-    def fail(self, tuple: Tuple) -> None:
-        self.failed.append(tuple["key"])
-
-    def emit_batch(self, *_: Any, **__: Any) -> Placed:
-        raise AssertionError
-
-    def ack_batch(self, batch: TupleBatch) -> None:
-        self.acked += batch["key"]
-
-    def fail_batch(self, batch: TupleBatch) -> None:
-        raise AssertionError
-
-    def reset_timeout(self, tuple: Tuple) -> None:
-        raise AssertionError
-
-    def report_error(self, error: BaseException) -> None:
-        self.errors.append(error)
-
-
-def bolt_context(topic: Topic, producer: Producer, bolt: KafkaBolt) -> TopologyContext:
-    """The context of a bolt's only task."""
-    builder = TopologyBuilder("words")
-    builder.set_spout("lines", KafkaSpout(topic.config()))
-    builder.set_bolt("sink", bolt).shuffle_grouping("lines")
-    ports = KafkaPorts(
-        partial(KafkaSource, client_config=topic.client_config),
-        ZooKeeperOffsetStores("unused:1").open,
-        KafkaWriter(producer),
-        partial(OwnKafkaWriter, client_config=topic.client_config),
-    )
-    return TopologyContext(builder.build(), "sink", 0, {KAFKA: ports})
-
-
-def word(key: str, message: Any) -> Tuple:
-    """A tuple for the bolt."""
-    return Tuple([key, message], Source("lines", "default", 1, Fields("key", "message")))
-
-
-def test_the_bolt_acks_when_the_broker_has_the_record(topic: Topic) -> None:
-    """Neither before the delivery report nor for a record that is in another topic."""
-    topic.create()
-    producer = Producer(topic.client_config)
-    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
-    bolt.prepare(Config(), bolt_context(topic, producer, bolt), outcomes)
-    for number in range(100):
-        bolt.execute(word(f"w{number}", number))
-    assert outcomes.acked == []
-    assert producer.flush(30) == 0
-    assert sorted(outcomes.acked) == sorted(f"w{number}" for number in range(100))
-    source = topic.source()
-    source.assign(topic.at(), 0)
-    assert [value for _, value in read(source, 100)] == [b"%d" % number for number in range(100)]
-
-
-def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
-    """A record for a topic that does not exist fails its tuple; one too large to be queued raises, which fails it too."""
-    producer = Producer({**topic.client_config, "message.timeout.ms": 3000})
-    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
-    bolt.prepare(Config(), bolt_context(topic, producer, bolt), outcomes)
-    bolt.execute(word("lost", "x"))
-    assert producer.flush(30) == 0
-    assert (outcomes.acked, outcomes.failed) == ([], ["lost"])
-    assert "'sink' are not written" in str(outcomes.errors[0])
-    with pytest.raises(BrokerError, match=f"a record for topic '{topic.name}' was refused"):
-        bolt.execute(word("large", b"x" * 2_000_000))
-
-
-async def test_a_producer_of_the_bolts_own_serves_itself(topic: Topic) -> None:
-    """Nobody has to poll it; a property that librdkafka refuses is named."""
-    topic.create()
-    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"acks": "1"}), Outcomes()
-    bolt.prepare(Config(), bolt_context(topic, Producer(topic.client_config), bolt), outcomes)
-    for round in range(3):
-        bolt.execute(word(f"w{round}", "m"))
-        async with asyncio.timeout(20):
-            while len(outcomes.acked) <= round:
-                await asyncio.sleep(0.005)
-    await bolt.cleanup()
-    assert outcomes.acked == ["w0", "w1", "w2"]
-    bad = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"key.serializer": "a.b.C"})
-    with pytest.raises(ConfigError, match=r'producer properties of a KafkaBolt: .*"key\.serializer"'):
-        bad.prepare(Config(), bolt_context(topic, Producer(topic.client_config), bad), outcomes)

@@ -286,7 +286,7 @@ class World:
         return KafkaPorts(
             lambda config: self.source,
             lambda config, context: self.offsets,
-            self.writer,
+            lambda: self.writer,
             open_writer,
             topology_id=self.topology_id,
         )

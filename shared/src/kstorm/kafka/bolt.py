@@ -59,7 +59,8 @@ class KafkaBolt(Bolt):
             raise ConfigError(f"the KafkaBolt {context.component!r} has no topic: add .with_topic_selector('a-topic')")
         ports = KafkaPorts.of(context)
         self._topic_of = self._selector.get_topic
-        self._writer: RecordWriter = ports.writer if self._properties is None else ports.open_writer(self._properties)
+        own = self._properties
+        self._writer: RecordWriter = ports.open_shared_writer() if own is None else ports.open_writer(own)
 
     def execute(self, tuple: Tuple) -> None:
         """Hands the record to the producer; the tuple is acked or failed on the broker's report.

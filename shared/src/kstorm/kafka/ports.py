@@ -222,8 +222,8 @@ class KafkaPorts:
     """Opens a reader for one spout task."""
     open_offsets: "Callable[[SpoutConfig, TopologyContext], OffsetStore]"
     """Opens an offset store for one spout task."""
-    writer: RecordWriter
-    """The process's own writer."""
+    open_shared_writer: Callable[[], RecordWriter]
+    """The writer that all tasks of the process share."""
     open_writer: Callable[[Mapping[str, Any]], RecordWriter]
     """Opens a writer with producer properties of its own."""
     topology_id: str | None = None

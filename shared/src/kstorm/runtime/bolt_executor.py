@@ -65,7 +65,7 @@ class BoltExecutor(Executor[BoltTask]):
 
     async def before_join(self) -> None:
         """Lends clients to the bolts."""
-        self._resources = Resources(self.settings, self.delivery.producer)
+        self._resources = Resources(self.settings)
 
     async def make_task(self, partition: int) -> BoltTask:
         """Recovers the state, copies the template, prepares it."""

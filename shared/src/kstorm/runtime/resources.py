@@ -7,7 +7,7 @@ from typing import Any
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.ports import KAFKA, BatchDelivery, Delivery, KafkaPorts, OffsetStore, RecordWriter, SourceReader
 from kstorm.runtime.delivery import WorkUnit
-from kstorm.runtime.kafka_sink import KafkaWriter, OwnKafkaWriter
+from kstorm.runtime.kafka_sink import KafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.settings import Settings
 from kstorm.topology import TopologyContext
@@ -16,8 +16,9 @@ from kstorm.topology import TopologyContext
 class Resources:
     """The clients of one process; those of a spout are opened when one first asks."""
 
-    def __init__(self, settings: Settings, producer: Any) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._writer: KafkaWriter | None = None
         self._offset_stores: Any = None
         self.unit: WorkUnit | None = None
         """The work at hand: records written now are part of it, so its input offset waits for them."""
@@ -25,7 +26,7 @@ class Resources:
             KAFKA: KafkaPorts(
                 open_source=self._open_source,
                 open_offsets=self._open_offsets,
-                writer=UnitWriter(self, KafkaWriter(producer)),
+                open_shared_writer=self._open_shared_writer,
                 open_writer=self._open_writer,
             )
         }
@@ -47,16 +48,29 @@ class Resources:
         store: OffsetStore = self._offset_stores.open(config, context)
         return store
 
+    def _open_shared_writer(self) -> RecordWriter:
+        if self._writer is None:
+            self._writer = KafkaWriter(self._client_config)
+        return UnitWriter(self, self._writer, shared=True)
+
     def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
-        return UnitWriter(self, OwnKafkaWriter(properties, self._settings.client_config))
+        return UnitWriter(self, KafkaWriter(self._client_config, properties))
+
+    @property
+    def _client_config(self) -> dict[str, Any]:
+        return {**self._settings.client_config, "client.id": self._settings.instance}
 
 
 class UnitWriter:
     """A `RecordWriter` whose records count as effects of the frame that the bolt executes."""
 
-    def __init__(self, resources: Resources, writer: RecordWriter) -> None:
-        self._resources, self._writer = resources, writer
-        self.close = writer.close
+    def __init__(self, resources: Resources, writer: RecordWriter, shared: bool = False) -> None:
+        self._resources, self._writer, self._shared = resources, writer, shared
+
+    async def close(self) -> None:
+        """Closes a writer of the bolt's own."""
+        if not self._shared:
+            await self._writer.close()
 
     def write(
         self,

@@ -57,7 +57,7 @@ class SpoutExecutor(Executor[SpoutTask]):
 
     async def before_join(self) -> None:
         """Starts the reader of completions and the loop that emits."""
-        self._resources = Resources(self.settings, self.delivery.producer)
+        self._resources = Resources(self.settings)
         self._completions = CompletionsReader(self.settings, self.topic, self._loop, self.deliver, self.fatal)
         self._completions.start()
         self._emitting = self.background(self._emit())

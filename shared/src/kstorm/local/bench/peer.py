@@ -11,6 +11,7 @@ from typing import Final
 
 from kstorm.errors import ConfigError
 from kstorm.local.cluster import LocalProcesses
+from kstorm.local.demo.topics import cleaned_up
 from kstorm.local.endpoints import open_endpoints
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import ensure_topics
@@ -28,12 +29,13 @@ def run_peer() -> int:
     with open_endpoints(directory, os.environ["PEER_BOOTSTRAP"]) as endpoints:
         settings = Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
         topology = settings.load_topology()
-        ensure_topics(topology, settings)
-        processes = LocalProcesses(topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=directory)
-        try:
-            processes.start()
-            processes.wait_ready(_READY_SECS)
-            while True:
-                time.sleep(1)
-        finally:
-            processes.kill()
+        with cleaned_up(settings, topology, [], f"/kstorm/{topology.name}"):
+            ensure_topics(topology, settings)
+            processes = LocalProcesses(topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=directory)
+            try:
+                processes.start()
+                processes.wait_ready(_READY_SECS)
+                while True:
+                    time.sleep(1)
+            finally:
+                processes.kill()

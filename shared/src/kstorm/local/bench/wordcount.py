@@ -75,9 +75,16 @@ class Count(BasicBolt):
         collector.emit_batch((batch[0], messages))
 
 
+def topology_name(run: str) -> str:
+    """The topology of a run. Not the run's own name: the peers' benchmark takes every topic that bears that for one of
+    twelve partitions."""
+    return f"kstorm-{run.removeprefix('run')}"
+
+
 def topology() -> Topology:
     """What the services of one measurement load."""
-    name, source, sink = (os.environ[f"PEER_{key}"] for key in ("RUN", "IN", "OUT"))
+    source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
+    name = topology_name(os.environ["PEER_RUN"])
     tasks = int(os.environ.get("KSTORM_TASKS", "2"))
     config = Config(
         topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),

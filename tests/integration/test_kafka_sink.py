@@ -1,0 +1,147 @@
+"""`KafkaBolt` against a real broker, without the rest of the engine."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.kafka import KAFKA, KafkaBolt, KafkaPorts, KafkaSpout
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka_sink import KafkaWriter
+from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+from kstorm.topology import Config, Fields, Placed, Source, TopologyBuilder, TopologyContext, Tuple, TupleBatch
+from tests.integration.kafka_topic import Topic, read
+
+
+@dataclass
+class Outcomes:
+    """A bolt's collector that keeps what was acked and failed."""
+
+    acked: list[Any] = field(default_factory=list)
+    failed: list[Any] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def emit(self, *_: Any, **__: Any) -> Sequence[int]:
+        raise AssertionError
+
+    def ack(self, tuple: Tuple) -> None:
+        self.acked.append(tuple["key"])
+
+    def fail(self, tuple: Tuple) -> None:
+        self.failed.append(tuple["key"])
+
+    def emit_batch(self, *_: Any, **__: Any) -> Placed:
+        raise AssertionError
+
+    def ack_batch(self, batch: TupleBatch) -> None:
+        self.acked += batch["key"]
+
+    def fail_batch(self, batch: TupleBatch) -> None:
+        raise AssertionError
+
+    def reset_timeout(self, tuple: Tuple) -> None:
+        raise AssertionError
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+def bolt_context(topic: Topic, bolt: KafkaBolt, **properties: Any) -> TopologyContext:
+    """The context of a bolt's only task."""
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", KafkaSpout(topic.config()))
+    builder.set_bolt("sink", bolt).shuffle_grouping("lines")
+    ports = KafkaPorts(
+        partial(KafkaSource, client_config=topic.client_config),
+        ZooKeeperOffsetStores("unused:1").open,
+        partial(KafkaWriter, topic.client_config, properties),
+        partial(KafkaWriter, topic.client_config),
+    )
+    return TopologyContext(builder.build(), "sink", 0, {KAFKA: ports})
+
+
+def word(key: str, message: Any) -> Tuple:
+    """A tuple for the bolt."""
+    return Tuple([key, message], Source("lines", "default", 1, Fields("key", "message")))
+
+
+async def outcome(outcomes: Outcomes, count: int) -> None:
+    """Waits until so many tuples were acked or failed."""
+    async with asyncio.timeout(30):
+        while len(outcomes.acked) + len(outcomes.failed) < count:
+            await asyncio.sleep(0.005)
+
+
+async def test_the_bolt_acks_when_the_broker_has_the_record(topic: Topic) -> None:
+    """Neither before the broker has it nor for a record that is in another topic; one by one or a whole batch."""
+    topic.create()
+    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
+    bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
+    for number in range(50):
+        bolt.execute(word(f"w{number}", number))
+    columns: list[list[Any]] = [[f"w{number}" for number in range(50, 100)], list(range(50, 100))]
+    bolt.execute_batch(TupleBatch(word("", "").source, columns))
+    assert outcomes.acked == []
+    await outcome(outcomes, 100)
+    assert sorted(outcomes.acked) == sorted(f"w{number}" for number in range(100))
+    source = topic.source()
+    source.assign(topic.at(), 0)
+    assert sorted(int(value or b"") for _, value in read(source, 100)) == list(range(100))
+
+
+async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
+    """Of a batch that is partly written all is open; when the broker is back, all is acked."""
+    with EmbeddedKafka(tmp_path) as kafka:
+        topic = Topic("sink", kafka)
+        topic.create()
+        bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
+        bolt.prepare(Config(), bolt_context(topic, bolt, **{"reconnect.backoff.max.ms": 500}), outcomes)
+        bolt.execute_batch(TupleBatch(word("", "").source, [["a"] * 10, ["before"] * 10]))
+        await outcome(outcomes, 10)
+        await asyncio.to_thread(kafka.process.kill)
+        bolt.execute_batch(TupleBatch(word("", "").source, [["a"] * 10, ["during"] * 10]))
+        bolt.execute(word("b", "during"))
+        await asyncio.sleep(2)
+        assert len(outcomes.acked) == 10
+        await asyncio.to_thread(kafka.start)
+        await outcome(outcomes, 21)
+        assert outcomes.failed == []
+
+
+async def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
+    """A record for a topic that does not exist fails its tuple; one too large to be queued raises, which fails it too.
+    In a batch the others are written all the same."""
+    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
+    bolt.prepare(Config(), bolt_context(topic, bolt, **{"message.timeout.ms": 3000}), outcomes)
+    bolt.execute(word("lost", "x"))
+    await outcome(outcomes, 1)
+    assert (outcomes.acked, outcomes.failed) == ([], ["lost"])
+    assert "'sink' are not written" in str(outcomes.errors[0])
+    with pytest.raises(BrokerError, match=f"a record for topic '{topic.name}' was refused"):
+        bolt.execute(word("large", b"x" * 2_000_000))
+    topic.create()
+    batch = TupleBatch(word("", "").source, [["a", "large", "b"], ["1", b"x" * 2_000_000, "2"]])
+    bolt.execute_batch(batch)
+    await outcome(outcomes, 4)
+    assert (sorted(outcomes.acked), outcomes.failed) == (["a", "b"], ["lost", "large"])
+
+
+async def test_a_producer_of_the_bolts_own_serves_itself(topic: Topic) -> None:
+    """Nobody has to poll it; a property that librdkafka refuses is named."""
+    topic.create()
+    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"acks": "1"}), Outcomes()
+    bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
+    for round in range(3):
+        bolt.execute(word(f"w{round}", "m"))
+        await outcome(outcomes, round + 1)
+    await bolt.cleanup()
+    assert outcomes.acked == ["w0", "w1", "w2"]
+    bad = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"key.serializer": "a.b.C"})
+    with pytest.raises(ConfigError, match=r'producer properties of a KafkaBolt: .*"key\.serializer"'):
+        bad.prepare(Config(), bolt_context(topic, bad), outcomes)
