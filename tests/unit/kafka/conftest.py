@@ -18,7 +18,16 @@ from kstorm.kafka import (
     SpoutConfig,
     StoredOffset,
 )
-from kstorm.kafka.ports import BatchDelivery, Broker, Delivery, Ownership, Partition, SourceFault, SourceMessage
+from kstorm.kafka.ports import (
+    BatchDelivery,
+    Broker,
+    Delivery,
+    Ownership,
+    Partition,
+    RecordColumn,
+    SourceFault,
+    SourceMessage,
+)
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -236,12 +245,10 @@ class FakeWriter:
     """Keeps what is written until the test says what the broker did."""
 
     records: list[tuple[str, bytes | None, bytes | None, Delivery]] = field(default_factory=list)
-    batches: list[tuple[str, list[bytes | None], list[bytes | None], BatchDelivery]] = field(default_factory=list)
+    batches: list[tuple[str, list[Any], list[Any], BatchDelivery]] = field(default_factory=list)
     closed: bool = False
 
-    def write_batch(
-        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
-    ) -> None:
+    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
         self.batches.append((topic, list(keys), list(values), on_done))
 
     def write(

@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class RotatingMap(Generic[K, V]):
-    """With n buckets rotated every t, an entry lives between (n-1)·t and n·t after its last `put`."""
+    """Values are never None. With n buckets rotated every t, an entry lives between (n-1)·t and n·t after its last `put`."""
 
     def __init__(self, buckets: int) -> None:
         if buckets < 2:
@@ -36,8 +36,9 @@ class RotatingMap(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Removes and returns an entry, or None."""
         for bucket in self._buckets:
-            if key in bucket:
-                return bucket.pop(key)
+            value = bucket.pop(key, None)
+            if value is not None:
+                return value
         return None
 
     def rotate(self) -> dict[K, V]:

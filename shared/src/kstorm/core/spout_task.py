@@ -238,14 +238,22 @@ class SpoutTask:
         return self._pending.pop(root) or self._overdue.pop(root, None)
 
     def _told(self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int]) -> Steps:
+        now, ack = self._now, self.spout.ack
         for root in acked:
             entry = self._pop(root)
             if entry is None:
                 self.unknown += 1
                 continue
             self.in_flight -= 1
-            self.latencies.append(self._now - entry[1])
-            yield from self._tell_acked(entry[0])
+            self.acked += 1
+            message_id, emitted_at = entry
+            self.latencies.append(now - emitted_at)
+            try:
+                pending = ack(message_id)
+                if pending is not None:
+                    yield pending
+            except Exception as error:  # noqa: BLE001 - as in next_tuple
+                self.on_error(error, f"in ack of {message_id!r}")
         for root in failed:
             entry = self._pop(root)
             if entry is None:

@@ -9,7 +9,6 @@ not written. A replayed tuple may be written twice.
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any, Self
 
 from kstorm.errors import BrokerError, ConfigError
@@ -19,6 +18,7 @@ from kstorm.kafka.mapper import (
     TopicSelector,
     TupleToKafkaMapper,
     to_bytes,
+    to_record,
 )
 from kstorm.kafka.ports import KafkaPorts, RecordWriter
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
@@ -89,12 +89,11 @@ class KafkaBolt(Bolt):
         ):
             return NotImplemented
         fields = batch.source.fields
-        keys = batch[self._mapper.key_field] if self._mapper.key_field in fields else repeat(None, len(batch))
-        values = batch[self._mapper.message_field]
+        keys = batch[self._mapper.key_field] if self._mapper.key_field in fields else [None] * len(batch)
         self._writer.write_batch(
             self._selector.topic,
-            list(map(to_bytes, keys)),
-            list(map(to_bytes, values)),
+            to_record(keys),
+            to_record(batch[self._mapper.message_field]),
             partial(self._batch_delivered, batch),
         )
         return None

@@ -1,5 +1,6 @@
 """What a `KafkaBolt` writes of a tuple, and where: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -82,6 +83,14 @@ class FieldIndexTopicSelector:
         if self.index >= len(tuple):
             return self.default
         return tuple[self.index] or self.default
+
+
+def to_record(values: Sequence[Any]) -> Sequence[str | bytes | None]:
+    """A column as librdkafka takes it, which writes text as UTF-8 by itself; anything else as `to_bytes` does."""
+    return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(to_bytes, values))
+
+
+_AS_THEY_ARE = frozenset({str, bytes, type(None)})
 
 
 def to_bytes(value: Any) -> bytes | None:

@@ -182,6 +182,9 @@ Delivery = Callable[[object | None, object], None]
 """Called once per written record with an error, or None if the broker has it; the second argument is the record."""
 
 
+RecordColumn = Sequence[str | bytes | None]
+"""Keys or values of records; text is written as UTF-8."""
+
 BatchDelivery = Callable[[Sequence[object]], None]
 """Called with the errors of those records that the broker does not have; empty if it has them all."""
 
@@ -203,9 +206,7 @@ class RecordWriter(Protocol):
         """
         ...
 
-    def write_batch(
-        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
-    ) -> None:
+    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
         """Hands over many records; `on_done` is called once, when the last of them is reported. Never raises."""
         ...
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.ports import BatchDelivery, Delivery
+from kstorm.kafka.ports import BatchDelivery, Delivery, RecordColumn
 
 _POLL_SECS: Final = 0.005
 _FULL_SECS: Final = 0.05
@@ -76,9 +76,7 @@ class KafkaWriter:
             raise BrokerError(f"a record for topic {topic!r} was refused: {error.args[0].str()}") from None
         self._poll_soon()
 
-    def write_batch(
-        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
-    ) -> None:
+    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
         """Queues records; waits while the queue is full."""
         report = _Report(on_done)
         produce = self._producer.produce
@@ -87,11 +85,11 @@ class KafkaWriter:
                 produce(topic, value, key, -1, report)
             except BufferError:
                 self._insist(topic, key, value, report)
-            except KafkaException as error:
+            except (KafkaException, ValueError) as error:  # ValueError: text that has no UTF-8
                 report(error.args[0], None)
         self._poll_soon()
 
-    def _insist(self, topic: str, key: bytes | None, value: bytes | None, report: "_Report") -> None:
+    def _insist(self, topic: str, key: str | bytes | None, value: str | bytes | None, report: "_Report") -> None:
         while True:
             self._producer.poll(_FULL_SECS)  # Kafka is slower than we are: this is the backpressure
             try:

@@ -7,13 +7,16 @@ The tasks count in plain integers; nothing is done here until somebody asks. Nam
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from operator import add
 from typing import Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 
 _BOUNDS = [0.001 * 1.3**step for step in range(46)]  # seconds: 1 ms to about 134 s, 30 % apart
+_BOUNDS_ARRAY = np.array(_BOUNDS)
 
 
 class Latency:
@@ -27,6 +30,12 @@ class Latency:
         """Counts one."""
         self.counts[bisect_left(_BOUNDS, seconds)] += 1
         self.total += seconds
+
+    def add_all(self, seconds: list[float]) -> None:
+        """Counts many, for a tenth of that each."""
+        found = np.bincount(np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)).tolist()
+        self.counts = list(map(add, self.counts, found))
+        self.total += sum(seconds)
 
     def quantile(self, share: float) -> float | None:
         """Seconds below which `share` of the observations lie, to 30 %; None without any."""

@@ -5,7 +5,16 @@ from functools import partial
 from typing import Any
 
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.ports import KAFKA, BatchDelivery, Delivery, KafkaPorts, OffsetStore, RecordWriter, SourceReader
+from kstorm.kafka.ports import (
+    KAFKA,
+    BatchDelivery,
+    Delivery,
+    KafkaPorts,
+    OffsetStore,
+    RecordColumn,
+    RecordWriter,
+    SourceReader,
+)
 from kstorm.runtime.delivery import WorkUnit
 from kstorm.runtime.kafka_sink import KafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
@@ -88,9 +97,7 @@ class UnitWriter:
         self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
         unit.add()
 
-    def write_batch(
-        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], on_done: BatchDelivery
-    ) -> None:
+    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
         """See `RecordWriter.write_batch`."""
         unit = self._resources.unit
         if unit is None:

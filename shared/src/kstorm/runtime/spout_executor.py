@@ -143,9 +143,9 @@ class SpoutExecutor(Executor[SpoutTask]):
                 self.dead_letter_record(record, str(error), unit)
                 continue
             await drive(steps, self.breath)
-        for seconds in task.latencies:
-            self.latency.add(seconds)
-        task.latencies.clear()
+        if task.latencies:
+            self.latency.add_all(task.latencies)
+            task.latencies.clear()
 
     def flush(self, unit: WorkUnit) -> None:
         """Sends what was emitted, begun and given up."""

@@ -85,11 +85,11 @@ def topology() -> Topology:
     """What the services of one measurement load."""
     source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
     name = topology_name(os.environ["PEER_RUN"])
-    tasks = int(os.environ.get("KSTORM_TASKS", "2"))
+    tasks = int(os.environ.get("KSTORM_TASKS", "1"))
     config = Config(
         topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
-        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "2")),
-        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "10000")),
+        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
+        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "20000")),
     )
     builder = TopologyBuilder(name, config)
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
