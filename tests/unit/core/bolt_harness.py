@@ -7,7 +7,7 @@ from typing import Any
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.outbox import Outbox
 from kstorm.core.tasks import Steps
-from kstorm.core.wire import VERSION, TupleFrame, decode, pack_ids, unpack_ids
+from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, pack_ids, unpack_ids
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -109,6 +109,15 @@ class Harness:
             VERSION, "words", 1, "default", len(rows), pack_ids(roots), pack_ids(edges), more or {}, [list(words)]
         )
         self.run(self.task.receive(frame))
+
+    def acks(self) -> dict[int, int]:
+        """The XOR by root that left for the ackers."""
+        frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
+        return {
+            root: val
+            for frame in frames
+            for root, val in zip(unpack_ids(frame.roots), unpack_ids(frame.vals), strict=True)
+        }
 
     def sent(self) -> list[tuple[str, int, str, Any, int, int, dict[int, int]]]:
         """Every tuple that left: topic, partition, stream, values, root, edge, other roots and edges."""

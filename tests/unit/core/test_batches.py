@@ -280,3 +280,40 @@ def test_a_topology_of_batches_acks_all_but_the_bad(seed: int) -> None:
         assert len(cluster.acked("in")) == 27
         cluster.advance_time(100)  # late acks of failed trees leave rows, which age
         assert cluster.open_trees == 0
+
+
+class ToOne(BasicBolt):
+    """Emits each word on a shuffled stream, on a direct one, and to nobody."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+        declarer.declare_stream("to-one", "word", direct=True)
+        declarer.declare_stream("unheard", "word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        word = tuple["sentence"]
+        collector.emit([word], "unheard")
+        assert len(collector.emit([word])) == 1
+        (task,) = collector.emit([word], "to-one", task=3)
+        assert task == 3
+        if word == "bad":
+            raise FailedException
+
+
+def test_a_basic_bolt_may_emit_on_any_stream() -> None:
+    """Its edges are drawn when the frame is done, those on direct streams at once: the acks know of all."""
+    feeder = FeederSpout("sentence")
+    builder = TopologyBuilder("t")
+    builder.set_spout("in", feeder)
+    builder.set_bolt("middle", ToOne()).shuffle_grouping("in")
+    builder.set_bolt("sink", Sink()).shuffle_grouping("middle").direct_grouping("middle", "to-one")
+    with LocalCluster(builder.build(), 3) as cluster:
+        assert list(cluster.topology.task_ids("sink")) == [3]
+        for number in range(20):
+            feeder.feed(["bad" if number == 7 else "good"], number if number % 4 else None)
+        cluster.run_until_idle()
+        assert cluster.failed("in") == [7]
+        assert len(cluster.acked("in")) == 14
+        assert cluster.emitted("middle", "to-one") == cluster.emitted("middle") == cluster.emitted("middle", "unheard")
+        cluster.advance_time(100)
+        assert cluster.open_trees == 0

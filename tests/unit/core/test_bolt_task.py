@@ -197,7 +197,7 @@ def test_a_basic_bolt_anchors_and_acks_by_itself() -> None:
     harness.give(("a", 7, 10), ("b", 8, 20))
     sent = harness.sent()
     assert [(values, root) for _, _, _, values, root, *_ in sent] == [(["a!"], 7), (["b!"], 8)]
-    assert harness.outbox.acks == {7: 10 ^ harness.drawn[0], 8: 20 ^ harness.drawn[1]}
+    assert harness.acks() == {7: 10 ^ harness.drawn[0], 8: 20 ^ harness.drawn[1]}
     assert harness.task.unfinished == 0
 
 
@@ -256,7 +256,7 @@ def test_an_async_execute() -> None:
     asyncio.run(drive(harness.task.receive(frame)))
     assert [(values, root) for _, _, _, values, root, *_ in harness.sent()] == [(["a"], 1), (["c"], 3)]
     assert harness.outbox.fails == {2}
-    assert set(harness.outbox.acks) == {1, 3}
+    assert set(harness.acks()) == {1, 3}
     assert harness.errors == [("cannot", "executing a tuple of 'words'")]
 
 

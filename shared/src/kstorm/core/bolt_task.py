@@ -52,6 +52,7 @@ class BoltTask:
         self._on_error = on_error
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
+        self._basic = BasicCollector(self.collector, table)
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
@@ -65,15 +66,15 @@ class BoltTask:
     def receive(self, frame: TupleFrame) -> Steps:
         """Executes the tuples of a frame. Raises `FrameError` before the first one if it is not for this bolt."""
         source = self._source(frame)
-        if self._execute_batch is not None and frame.columns and not frame.more:
-            return self._execute_columns(source, frame)
+        if frame.columns and not frame.more and (self._execute_batch is not None or self._acks_itself):
+            ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
+            batch = TupleBatch(source, frame.columns, *ids)
+            return self._execute_basic(batch) if self._execute_batch is None else self._execute_columns(batch, frame)
         return self._execute_one_by_one(source, frame)
 
-    def _execute_columns(self, source: Source, frame: TupleFrame) -> Steps:
+    def _execute_columns(self, batch: TupleBatch, frame: TupleFrame) -> Steps:
         """Lets the bolt take the frame as one batch. If that raises, nothing of it has happened, and its tuples are
         executed one by one, so that only those fail that must."""
-        ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
-        batch = TupleBatch(source, frame.columns, *ids)
         self.collector.stage(batch)
         try:
             pending = self._execute_batch(batch)  # type: ignore[misc]
@@ -81,15 +82,44 @@ class BoltTask:
                 yield pending
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             if not isinstance(error, FailedException):
-                self._on_error(error, f"executing a batch of {len(batch)} of {source.component!r}, now one by one")
+                self._on_error(
+                    error, f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one"
+                )
             pending = NotImplemented
+        self._basic.batch = None  # else it would live until the next one comes
         self.collector.unstage(keep=pending is not NotImplemented)
         if pending is NotImplemented:
-            yield from self._execute_one_by_one(source, frame)
+            yield from (
+                self._execute_basic(batch) if self._acks_itself else self._execute_one_by_one(batch.source, frame)
+            )
             return
         self.executed += len(batch)
         if self._acks_itself:
             self.collector.ack_batch(batch)
+
+    def _execute_basic(self, batch: TupleBatch) -> Steps:
+        """Executes the tuples of a basic bolt's frame; ids and acks come at its end, for all at once."""
+        basic, execute = self._basic, self._execute
+        next_pause = self.pause_every
+        failed: list[int] = []
+        ack_vals: dict[int, int] = {}
+        for position, tuple in enumerate(batch.tuples()):
+            if position >= next_pause:
+                next_pause = position + self.pause_every
+                yield None
+            self.executed += 1
+            basic.position = position
+            try:
+                pending = execute(tuple)
+                if pending is not None:
+                    yield pending
+            except Exception as error:  # noqa: BLE001 - as in _execute_rows
+                failed.append(position)
+                self._failed(tuple, error)
+            if tuple.ack_val:  # of what it emitted on direct streams
+                ack_vals[position] = tuple.ack_val
+        basic.position = -1
+        self.collector.finish_frame(batch, failed, ack_vals)
 
     def _execute_one_by_one(self, source: Source, frame: TupleFrame) -> Steps:
         roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
@@ -139,8 +169,7 @@ class BoltTask:
     def _executor(self, bolt: Bolt | BasicBolt) -> Callable[[Tuple], Awaitable[None] | None]:
         if isinstance(bolt, Bolt):
             return bolt.execute
-        collector = BasicCollector(self.collector)
-        execute = bolt.execute
+        collector, execute = self._basic, bolt.execute
 
         def basic(tuple: Tuple) -> Awaitable[None] | None:
             collector.input = tuple
@@ -154,8 +183,7 @@ class BoltTask:
             return None if type(bolt).execute_batch is Bolt.execute_batch else bolt.execute_batch
         if type(bolt).execute_batch is BasicBolt.execute_batch:
             return None
-        collector = BasicCollector(self.collector)
-        execute = bolt.execute_batch
+        collector, execute = self._basic, bolt.execute_batch
 
         def basic(batch: TupleBatch) -> Any:
             collector.batch = batch

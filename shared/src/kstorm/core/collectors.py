@@ -1,6 +1,6 @@
 """What bolts emit, ack and fail through: the collectors of one bolt task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from kstorm.core.spreading import pick
 from kstorm.core.tasks import OnError
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
+
+Observer = Callable[[str, Iterable[Sequence[Any]]], None]
+"""Is shown what is emitted: the stream and the values of each tuple."""
 
 
 class BoltCollector:
@@ -30,6 +33,8 @@ class BoltCollector:
     ):
         self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
         self._component, self._on_error = component, on_error
+        self._lanes = [lane for route in table.values() for lane in route.lanes]
+        self.observe: Observer | None = None
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
         self.emitted = self.acked = self.failed = 0
@@ -42,6 +47,8 @@ class BoltCollector:
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             return self._emit_direct(route, values, anchors, stream, task)
         self.emitted += 1
+        if self.observe is not None:
+            self.observe(stream, (values,))
         targets: Sequence[int] = ()
         if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
             root = anchors.root
@@ -65,6 +72,8 @@ class BoltCollector:
     ) -> Sequence[int]:
         targets = direct_lanes(route, self._component, values, stream, task)
         self.emitted += 1
+        if self.observe is not None:
+            self.observe(stream, (values,))
         for lane in targets:
             self._add(lane, values, anchors)
         return [lane.targets[0] for lane in targets]
@@ -180,6 +189,8 @@ class BoltCollector:
 
         def commit() -> None:
             self.emitted += count
+            if self.observe is not None:
+                self.observe(stream, zip(*columns, strict=True))
             for send in sends:
                 send[0].put(*send[1:])
             if val is not None and anchors is not None:
@@ -232,20 +243,63 @@ class BoltCollector:
 
         self._do(batch, commit)
 
+    # Frames of a basic bolt: what it emits tuple by tuple is anchored, and what it executed is acked, all at once.
+
+    def finish_frame(self, batch: TupleBatch, failed: list[int], ack_vals: dict[int, int]) -> None:
+        """Draws the ids of what was emitted during a frame, and acks its tuples but the failed ones.
+
+        `ack_vals` are XORs of edges that were drawn already, by position.
+        """
+        count = len(batch)
+        val = None if batch.roots is None else batch.edges.copy()
+        for lane in self._lanes:
+            if not lane.frame_rows:
+                continue
+            columns, positions = lane.take_frame()
+            if val is None:
+                lane.put(columns, len(positions), None, None)
+                continue
+            at, edges = as_positions(positions), self._next_ids(len(positions))
+            lane.put(columns, len(positions), batch.roots[at], edges)
+            val ^= fold_positions(at, edges, count)
+        self.acked += count - len(failed)
+        if val is None:
+            return
+        for position, ack_val in ack_vals.items():
+            val[position] ^= np.uint64(ack_val)
+        roots = batch.roots
+        if failed:
+            roots, val = np.delete(roots, failed), np.delete(val, failed)
+        self._outbox.ack_columns(roots, val)
+
 
 class BasicCollector:
     """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
 
-    def __init__(self, collector: BoltCollector) -> None:
-        self._collector = collector
+    def __init__(self, collector: BoltCollector, table: dict[str, StreamRoutes]) -> None:
+        self._collector, self._routes = collector, table
         self.reset_timeout = collector.reset_timeout
         self.report_error = collector.report_error
         self.input: Tuple
-        self.batch: TupleBatch
+        self.batch: TupleBatch | None = None
+        self.position = -1
+        """Of `input` in the frame being executed; -1 if it is executed by itself."""
 
     def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
         """See `kstorm.topology.BasicOutputCollector.emit`."""
-        return self._collector.emit(values, self.input, stream, task)
+        route, position, collector = self._routes.get(stream), self.position, self._collector
+        if position < 0 or route is None or len(values) != route.fields or route.is_direct or task is not None:
+            return collector.emit(values, self.input, stream, task)
+        collector.emitted += 1
+        if collector.observe is not None:
+            collector.observe(stream, (values,))
+        targets: Sequence[int] = ()
+        for choose in route.choosers:
+            for lane in choose(values):
+                lane.frame_rows.append(values)
+                lane.frame_at.append(position)
+                targets = (*targets, *lane.targets) if targets else lane.targets
+        return targets
 
     def emit_batch(
         self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM

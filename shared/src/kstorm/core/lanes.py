@@ -32,12 +32,18 @@ class Rows(Struct, frozen=True):
 
 
 class Lane:
-    """Collects tuples, one by one in `rows`, `roots`, `edges` and `more`, or in batches."""
+    """Collects tuples: in batches, or one by one in `rows`, `roots`, `edges` and `more`.
+
+    What a basic bolt emits during a frame waits in `frame_rows`, with the positions of its anchors in `frame_at`: their ids
+    are drawn all at once when the frame is done.
+    """
 
     __slots__ = (
         "batches",
         "component",
         "edges",
+        "frame_at",
+        "frame_rows",
         "more",
         "partition",
         "roots",
@@ -58,6 +64,8 @@ class Lane:
         self.edges: list[int] = []
         self.more: dict[int, dict[int, int]] = {}
         self.batches: list[Rows] = []
+        self.frame_rows: list[Any] = []
+        self.frame_at: list[int] = []
 
     def put(self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None) -> None:
         """Adds a batch, which is the lane's own from now on."""
@@ -67,6 +75,12 @@ class Lane:
             self.batches.append(Rows(count, columns, b"", b"", {}))
         else:
             self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}))
+
+    def take_frame(self) -> tuple[list[list[Any]], list[int]]:
+        """What was emitted during a frame, as columns, and the positions of its anchors."""
+        rows, at = self.frame_rows, self.frame_at
+        self.frame_rows, self.frame_at = [], []
+        return [list(column) for column in zip(*rows, strict=True)], at
 
     def take(self) -> Rows:
         """All that was collected, in order; the lane is empty after it."""

@@ -38,11 +38,12 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class StreamRoutes:
     """Where the tuples of one stream of one task go."""
 
-    __slots__ = ("choosers", "direct", "fields", "is_direct", "spreaders")
+    __slots__ = ("choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
 
     def __init__(self, fields: Fields, is_direct: bool) -> None:
         self.fields = len(fields)
         self.is_direct = is_direct
+        self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
         self.spreaders: list[Spreader] = []
         """As the choosers, for batches."""
@@ -58,6 +59,7 @@ def routes(topology: Topology, component: str, task_index: int, outbox: Outbox) 
         route = table[stream.id] = StreamRoutes(stream.fields, stream.direct)
         for consumer, grouping in topology.consumers(component, stream.id):
             lanes = _lanes(topology, consumer, context.task_id, component, stream.id, outbox)
+            route.lanes += lanes
             if isinstance(grouping, DirectGrouping):
                 route.direct |= {lane.targets[0]: (lane,) for lane in lanes}
             else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kstorm.core.collectors import check_columns, direct_lanes
+from kstorm.core.collectors import Observer, check_columns, direct_lanes
 from kstorm.core.columns import Ids
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.ids import NextId, NextIds, columns_of
@@ -40,6 +40,7 @@ class SpoutCollector:
     ) -> None:
         self._task, self._routes, self._outbox, self._next_id, self._next_ids = task, table, outbox, next_id, next_ids
         self._tracking = outbox.ackers > 0
+        self.observe: Observer | None = None
         self.emitted = 0
 
     @property
@@ -57,6 +58,8 @@ class SpoutCollector:
         else:
             lanes = [lane for choose in route.choosers for lane in choose(values)]
         self.emitted += 1
+        if self.observe is not None:
+            self.observe(stream, (values,))
         tracked = message_id is not None and self._tracking
         root = self._next_id() if tracked else 0
         edge = val = 0
@@ -100,6 +103,8 @@ class SpoutCollector:
                     vals[rows] ^= edges
                 sends.append((lane, picked, size, None if roots is None else roots[rows], edges))
         self.emitted += count
+        if self.observe is not None:
+            self.observe(stream, zip(*columns, strict=True))
         for send in sends:
             send[0].put(*send[1:])
         if roots is not None and message_ids is not None and sends:

@@ -1,5 +1,6 @@
 """A task in a process, and the items of work that the consumer hands over."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -28,18 +29,10 @@ def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
 
 
 def log_emits(collector: Any, log: Logger, task: int) -> None:
-    """`topology_debug`: logs every emit of a task with its values and where it went."""
-    emit, emit_batch = collector.emit, collector.emit_batch
+    """`topology_debug`: logs every emit of a task."""
 
-    def logged(values: Any, *more: Any, **named: Any) -> Any:
-        targets = emit(values, *more, **named)
-        log.info("emit", task=task, values=list(values), targets=list(targets))
-        return targets
+    def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
+        for values in tuples:
+            log.info("emit", task=task, stream=stream, values=list(values))
 
-    def logged_batch(columns: Any, *more: Any, **named: Any) -> Any:
-        placed = emit_batch(columns, *more, **named)
-        for values in zip(*columns, strict=True):
-            log.info("emit", task=task, values=list(values))
-        return placed
-
-    collector.emit, collector.emit_batch = logged, logged_batch
+    collector.observe = observe

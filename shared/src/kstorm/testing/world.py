@@ -11,7 +11,7 @@ from typing import Any
 from kstorm.core.ids import NextId
 from kstorm.core.tasks import OnError, Steps, awaitable
 from kstorm.testing.logs import Logs
-from kstorm.topology import DEFAULT_STREAM, Topology
+from kstorm.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +73,7 @@ class World:
 
     def note_emits(self, collector: Any, component: str) -> None:
         """From now on every emit through a task's collector is noted."""
-        emit, emit_batch, emitted = collector.emit, collector.emit_batch, self.emitted
-
-        def noting(values: Any, *args: Any, **named: Any) -> Any:
-            tasks = emit(values, *args, **named)
-            stream = args[1] if len(args) > 1 else named.get("stream", DEFAULT_STREAM)
-            emitted[component, stream].append(list(values))
-            return tasks
-
-        def noting_batch(columns: Any, *args: Any, **named: Any) -> Any:
-            placed = emit_batch(columns, *args, **named)
-            stream = args[2] if len(args) > 2 else named.get("stream", DEFAULT_STREAM)
-            emitted[component, stream].extend(map(list, zip(*columns, strict=True)))
-            return placed
-
-        collector.emit, collector.emit_batch = noting, noting_batch
+        collector.observe = lambda stream, tuples: self.emitted[component, stream].extend(map(list, tuples))
 
     def on_error(self, component: str, task: int) -> OnError:
         """Where a task reports errors to."""
