@@ -10,7 +10,7 @@ from rich.console import Console
 from kstorm.local.cli import run_command
 from kstorm.local.demo.run import Demo, Options, check_report
 
-_MESSAGES: Final = 20_000
+_MESSAGES: Final = 40_000
 
 
 def main() -> int:
