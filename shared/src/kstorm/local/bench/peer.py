@@ -4,12 +4,10 @@
 part of what kstorm needs, so one is started, and counted as ours.
 """
 
-import os
 import time
-from pathlib import Path
 from typing import Final
 
-from kstorm.errors import ConfigError
+from kstorm.local.bench.terms import from_environment
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo.topics import cleaned_up
 from kstorm.local.endpoints import open_endpoints
@@ -17,21 +15,20 @@ from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import ensure_topics
 
 REFERENCE: Final = "kstorm.local.bench.wordcount:topology"
-_NEEDED: Final = ("PEER_BOOTSTRAP", "PEER_IN", "PEER_OUT", "PEER_RUN", "PEER_DIR")
 _READY_SECS: Final = 120.0
 
 
 def run_peer() -> int:
     """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `ConfigError` if a variable is missing."""
-    if missing := [name for name in _NEEDED if not os.environ.get(name)]:
-        raise ConfigError(f"{' and '.join(missing)} not set: `bench peer` is started by a benchmark, which sets them")
-    directory = Path(os.environ["PEER_DIR"])
-    with open_endpoints(directory, os.environ["PEER_BOOTSTRAP"]) as endpoints:
+    terms = from_environment()
+    with open_endpoints(terms.directory, terms.bootstrap) as endpoints:
         settings = Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
         topology = settings.load_topology()
         with cleaned_up(settings, topology, [], f"/kstorm/{topology.name}"):
             ensure_topics(topology, settings)
-            processes = LocalProcesses(topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=directory)
+            processes = LocalProcesses(
+                topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=terms.directory
+            )
             try:
                 processes.start()
                 processes.wait_ready(_READY_SECS)

@@ -82,10 +82,12 @@ def topology_name(run: str) -> str:
 
 
 def topology() -> Topology:
-    """What the services of one measurement load."""
+    """What the services of one measurement load: one process and one task a component, unless `KSTORM_PROCESSES` and
+    `KSTORM_TASKS` say other; `KSTORM_ACKERS=0` tracks nothing."""
     source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
     name = topology_name(os.environ["PEER_RUN"])
-    tasks = int(os.environ.get("KSTORM_TASKS", "1"))
+    processes = int(os.environ.get("KSTORM_PROCESSES", "1"))
+    tasks = max(processes, int(os.environ.get("KSTORM_TASKS", "1")))
     config = Config(
         topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
         topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
@@ -93,9 +95,9 @@ def topology() -> Topology:
     )
     builder = TopologyBuilder(name, config)
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
-    builder.set_spout("sentences", spout).set_num_tasks(tasks)
-    builder.set_bolt("split", Split()).set_num_tasks(tasks).shuffle_grouping("sentences")
-    builder.set_bolt("count", Count()).set_num_tasks(tasks).fields_grouping("split", Fields("word"))
-    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).set_num_tasks(tasks)
+    builder.set_spout("sentences", spout, processes).set_num_tasks(tasks)
+    builder.set_bolt("split", Split(), processes).set_num_tasks(tasks).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(), processes).set_num_tasks(tasks).fields_grouping("split", Fields("word"))
+    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), processes).set_num_tasks(tasks)
     write.fields_grouping("count", Fields("key"))
     return builder.build()

@@ -1,0 +1,86 @@
+"""What the benchmark asks of the broker: to make topics, to remove them, and how many records one has."""
+
+import time
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # its stubs hide the second
+
+from kstorm.errors import BrokerError
+from kstorm.local.bench.terms import PARTITIONS
+from kstorm.local.topics import create_topic, topic_names
+from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import partition_counts
+
+_TIMEOUT_SECS: Final = 30.0
+_LOOK_SECS: Final = 0.05
+
+
+class Broker:
+    """The broker of a benchmark. Every method raises `BrokerError` if it does not answer."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """`bootstrap` is Kafka's bootstrap servers."""
+        self.bootstrap = bootstrap
+        self._settings = Settings(topology="", bootstrap_servers=bootstrap)
+        self._admin = AdminClient(dict(self._settings.client_config))
+
+    def create_source(self, topic: str) -> None:
+        """Create a topic for sentences."""
+        create_topic(self._settings, topic, PARTITIONS)
+        self._await_leaders(topic)
+
+    def create_sink(self, topic: str) -> None:
+        """Create a topic for counts. The broker stamps its records when they arrive."""
+        create_topic(self._settings, topic, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+        self._await_leaders(topic)
+
+    def topics(self) -> set[str]:
+        """All topics but Kafka's own."""
+        return {topic for topic in topic_names(self._settings) if not topic.startswith("__")}
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """How many records each partition of a topic of the benchmark has had."""
+        try:
+            return self._ends(topic)
+        except KafkaException as error:
+            raise BrokerError(f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}") from None
+
+    def first_stamp(self, topics: set[str]) -> float | None:
+        """When the earliest record of these topics was made, in seconds since 1970; None if they have none."""
+        partitions = partition_counts(self._admin, self._settings)
+        first = OffsetSpec.for_timestamp(0)
+        asked = {TopicPartition(topic, number): first for topic in topics for number in range(partitions[topic])}
+        try:
+            answers = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
+            stamps = [answer.result().timestamp for answer in answers.values()]
+        except KafkaException as error:
+            raise BrokerError(f"Kafka does not say when its topics begin: {error.args[0].str()}") from None
+        return min((stamp / 1000 for stamp in stamps if stamp >= 0), default=None)
+
+    def remove(self, topics: set[str]) -> None:
+        """Remove topics; waits until the broker has."""
+        try:
+            removals = self._admin.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS) if topics else {}
+            for done in removals.values():
+                done.result()
+        except KafkaException as error:
+            raise BrokerError(f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}") from None
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, partition): latest for partition in range(PARTITIONS)}
+        answers = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+    def _await_leaders(self, topic: str) -> None:
+        """A topic that was just created answers only a moment later."""
+        deadline = time.monotonic() + _TIMEOUT_SECS
+        while True:
+            try:
+                self._ends(topic)
+                return
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise BrokerError(f"topic {topic!r} does not come to life: {error.args[0].str()}") from None
+            time.sleep(_LOOK_SECS)

@@ -1,0 +1,44 @@
+"""The sentences of the benchmark, the same on every machine: 8 to 12 words of 5,000, a few of them very frequent."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import Final
+
+WORDS_PER_SENTENCE: Final = 10
+"""On average."""
+
+_VOCABULARY: Final = 5000
+_SEED: Final = 20110919  # the day on which Storm was published
+_SYLLABLES: Final = tuple(f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou")
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """All words, the most frequent first; they are made up, of two and three syllables."""
+    short = itertools.product(_SYLLABLES, repeat=2)
+    long = itertools.product(_SYLLABLES, repeat=3)
+    return tuple("".join(word) for word in itertools.islice(itertools.chain(short, long), _VOCABULARY))
+
+
+@lru_cache(2)
+def texts(count: int) -> tuple[str, ...]:
+    """The first `count` sentences, without their ids. More sentences begin with the same ones."""
+    chooser = random.Random(_SEED)
+    words, weights = vocabulary(), _cumulative_weights()
+    return tuple(
+        " ".join(chooser.choices(words, cum_weights=weights, k=8 + int(5 * chooser.random()))) for _ in range(count)
+    )
+
+
+def true_counts(sentences: Iterable[str]) -> Counter[str]:
+    """How often each word occurs; what a contestant's counts are compared with."""
+    return Counter(word for sentence in sentences for word in sentence.split())
+
+
+@cache
+def _cumulative_weights() -> tuple[float, ...]:
+    """Zipf's law: the word of rank r occurs in proportion to 1/r."""
+    return tuple(itertools.accumulate(1 / rank for rank in range(1, _VOCABULARY + 1)))

@@ -1,0 +1,54 @@
+"""The benchmark finds what a contestant lost, made up or counted twice."""
+
+import pytest
+
+from kstorm.local.bench.output import Counts
+
+TRUTH = {"to": 2, "be": 1}
+WHOLE = [(b"to", b"1 0", 10), (b"be", b"1 1", 12), (b"to", b"2 1", 11)]
+
+
+def counts_of(*records: tuple[bytes | None, bytes | None, int]) -> Counts:
+    """All these records, taken."""
+    counts = Counts()
+    for record in records:
+        counts.add(*record)
+    return counts
+
+
+def test_a_whole_output_is_correct() -> None:
+    """The highest counts are the true ones, in whatever order they came."""
+    verdict = counts_of(*reversed(WHOLE)).compare(TRUTH)
+    assert verdict.correct
+    assert (verdict.short, verdict.over, verdict.strange) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_lost_count_is_short(missing: int) -> None:
+    """A word that is missing, and one that was counted once too seldom."""
+    records = [record for number, record in enumerate(WHOLE) if number != missing]
+    verdict = counts_of(*records).compare(TRUTH)
+    assert verdict.short == 1
+    assert not verdict.correct
+
+
+def test_a_replay_is_over_and_correct() -> None:
+    """At least once: counts may exceed the truth."""
+    verdict = counts_of(*WHOLE, (b"to", b"4 1", 13)).compare(TRUTH)
+    assert verdict.over == 2
+    assert verdict.correct
+
+
+@pytest.mark.parametrize(
+    "record", [(b"tea", b"1 0", 9), (b"to", b"one 0", 9), (b"to", b"1", 9), (b"to", None, 9), (None, b"1 0", 9)]
+)
+def test_what_cannot_be_is_strange(record: tuple[bytes | None, bytes | None, int]) -> None:
+    """A word of no sentence, or a value that is no count."""
+    verdict = counts_of(*WHOLE, record).compare(TRUTH)
+    assert verdict.strange == 1
+    assert not verdict.correct
+
+
+def test_a_sentence_ends_with_its_last_count() -> None:
+    """By the broker's stamp, not by the order of reading."""
+    assert counts_of(*WHOLE).last_stamp == {0: 10, 1: 12}
