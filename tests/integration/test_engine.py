@@ -137,3 +137,45 @@ def test_garbage_on_an_internal_topic_goes_to_the_dead_letters(run: Run) -> None
         f"{name}.sentences.__completions",
     }
     assert all(letter["reason"] and letter["partition"] == 0 and "offset" in letter for letter in letters)
+
+
+def test_a_paused_process_that_wakes_up_writes_nothing(run: Run) -> None:
+    """Longer asleep than its session: another process has its tasks; awake, it finds itself fenced and starts anew. The
+    state that is recovered in the end, after every counting process was killed, falls short of nothing."""
+    engine, text = run("wordcount", timeout_secs=8), sentences(9000)
+    engine.processes.scale("count", 2)
+    engine.await_spread("count")
+    engine.produce(text[:3000])
+    engine.await_total("count", "executed", 3000)
+    zombie = engine.worker("count-0").process
+    zombie.pause()
+    try:
+        engine.until(lambda: engine.total_tasks("count", 1) == 4, 60, "count-1 has all four tasks")
+        engine.produce(text[3000:6000])
+        engine.await_total("count", "executed", 6000)
+    finally:
+        zombie.resume()
+    engine.until(lambda: zombie.starts == 2, 60, "count-0 was started anew")
+    for worker in engine.processes.of("count"):
+        worker.process.kill()
+    engine.produce(text[6000:])
+    engine.await_done("sentences")
+    check_words(engine, text)
+
+
+def test_a_killed_broker_delays_and_loses_nothing(
+    topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL of the only broker amid the work: what processes cannot go on after it start anew, and all is counted."""
+    text = sentences(6000)
+    with (
+        EmbeddedKafka(tmp_path) as kafka,
+        running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=8) as engine,
+    ):
+        engine.produce(text[:4000])
+        engine.await_total("count", "executed", 4000)
+        kafka.kill()
+        kafka.start()
+        engine.produce(text[4000:])
+        engine.await_done("sentences", 240)
+        check_words(engine, text)

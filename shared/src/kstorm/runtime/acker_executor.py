@@ -2,8 +2,8 @@
 
 A checkpoint of a task, every `topology_acker_checkpoint_interval_ms`, in this order: (1) every completion and failure that
 the rows already imply has been delivered to the spouts' topic; (2) the buckets whose content differs from what was last
-written go to the changelog, each with the offset that it includes; (3) when the broker has them, into RocksDB; (4) the
-input offset is committed. A crash between any two steps repeats work and loses none.
+written go to the changelog, each with the offset that it includes, in one transaction with (4) the input offset; (3) when
+that is committed, into RocksDB. A crash between any two steps repeats work and loses none.
 """
 
 import time
@@ -17,6 +17,7 @@ from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import AckFrame, decode
 from kstorm.errors import FrameError
 from kstorm.runtime.app import ChannelApp
+from kstorm.runtime.checkpoints import CheckpointWriter
 from kstorm.runtime.delivery import WorkUnit
 from kstorm.runtime.executor import Executor
 from kstorm.runtime.log import Logger
@@ -41,6 +42,7 @@ class AckerExecutor(Executor[Ledger]):
         self._box = CompletionBox(topology)
         self._log_id = topic_id(topology.acker_topic, settings)
         self._table: RecoveringTable
+        self._writer: CheckpointWriter
         self._next_checkpoint = 0.0
         self._next_rotation = time.monotonic() + topology.longest_message_timeout_secs
         self.checkpoints = self.checkpoint_bytes = 0
@@ -63,13 +65,21 @@ class AckerExecutor(Executor[Ledger]):
         self.log.info("ledger_recovered", partition=partition, records=records, open_trees=len(ledger), seconds=seconds)
         return ledger
 
-    async def end_task(self, slot: TaskSlot[Ledger], *, lost: bool) -> None:
+    async def before_join(self) -> None:
+        """Opens the writer of checkpoints."""
+        self._writer = CheckpointWriter(self.settings, self.topic, self.group, self.consumer)
+        await self._writer.open()
+
+    async def after_leave(self) -> None:
+        """Closes it."""
+        self._writer.close()
+
+    async def end_task(self, slot: TaskSlot[Ledger]) -> None:
         """Checkpoint, then release."""
-        if not lost:
-            if await self._checkpoint(slot):
-                await self.commit_now([slot])
-            else:
-                self.log.warning("task_left_without_checkpoint", partition=slot.partition)
+        if await self._checkpoint(slot):
+            await self.commit_now([slot])
+        else:
+            self.log.warning("task_left_without_checkpoint", partition=slot.partition)
         for name, count in _counts(slot.task).items():
             self._gone[name] = self._gone.get(name, 0) + count
         self._table.close(slot.partition)
@@ -110,7 +120,9 @@ class AckerExecutor(Executor[Ledger]):
         if not await self.settled([slot], _SETTLE_SECONDS):  # (1)
             return False
         changed = slot.task.checkpoint()
-        await self._table.write(self.delivery, slot.partition, changed.items())  # (2) and (3)
+        if changed:  # (2), and with it (4); then (3)
+            offsets = {slot.partition: slot.safe_offset} if slot.safe_offset >= 0 else {}
+            await self._table.write(self._writer, {slot.partition: list(changed.items())}, offsets)
         self.checkpoints += 1
         self.checkpoint_bytes += sum(map(len, changed.values()))
         offset = slot.progress.to_commit()

@@ -23,6 +23,7 @@ from kstorm.core.tasks import drive, settle
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import FrameError
 from kstorm.runtime.app import ChannelApp
+from kstorm.runtime.checkpoints import CheckpointWriter
 from kstorm.runtime.delivery import WorkUnit
 from kstorm.runtime.executor import Executor
 from kstorm.runtime.log import Logger
@@ -49,6 +50,7 @@ class BoltExecutor(Executor[BoltTask]):
         self._waits = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[union-attr]
         self._stateful = isinstance(self._template, Stateful)
         self._table: RecoveringTable | None = None
+        self._writer: CheckpointWriter
         self._states: dict[int, TaskState] = {}
         self._held: list[WorkUnit] = []
         self._checkpointing = asyncio.Lock()
@@ -64,8 +66,16 @@ class BoltExecutor(Executor[BoltTask]):
             self._table = RecoveringTable(app, f"{self.component}-state", name, tasks, self.settings, self.log)
 
     async def before_join(self) -> None:
-        """Lends clients to the bolts."""
+        """Lends clients to the bolts, and opens the writer of checkpoints if they have state."""
         self._resources = Resources(self.settings)
+        if self._table is not None:
+            self._writer = CheckpointWriter(self.settings, self.topic, self.group, self.consumer)
+            await self._writer.open()
+
+    async def after_leave(self) -> None:
+        """Closes it."""
+        if self._table is not None:
+            self._writer.close()
 
     async def make_task(self, partition: int) -> BoltTask:
         """Recovers the state, copies the template, prepares it."""
@@ -97,21 +107,20 @@ class BoltExecutor(Executor[BoltTask]):
             await settle(bolt.init_state(state))
         return task
 
-    async def end_task(self, slot: TaskSlot[BoltTask], *, lost: bool) -> None:
+    async def end_task(self, slot: TaskSlot[BoltTask]) -> None:
         """Lets the bolt clean up, what was sent arrive, and commits. What the bolt still holds is replayed elsewhere."""
         task = slot.task
         try:
             await settle(task.bolt.cleanup())
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
             self.report(error, "in cleanup", task.task_id)
-        if not lost:
-            self._flush_late()
-            await self._checkpoint()
-            if not await self.settled([slot], _SETTLE_SECONDS):
-                self.log.warning("task_left_unsettled", partition=slot.partition)
-            self._flush_late()  # acks of records that a sink has confirmed meanwhile
-            await self._checkpoint()
-            await self.commit_now([slot])
+        self._flush_late()
+        await self._checkpoint()
+        if not await self.settled([slot], _SETTLE_SECONDS):
+            self.log.warning("task_left_unsettled", partition=slot.partition)
+        self._flush_late()  # acks of records that a sink has confirmed meanwhile
+        await self._checkpoint()
+        await self.commit_now([slot])
         for index, count in enumerate(_counts(task)):
             self._gone[index] += count
         self.outbox.forget(task.task_id)
@@ -193,9 +202,9 @@ class BoltExecutor(Executor[BoltTask]):
                 return
             changes = {partition: state.take_changes() for partition, state in self._states.items()}
             acks, held, self._held = self.outbox.drain_acks(), self._held, []
-            await asyncio.gather(
-                *(table.write(self.delivery, partition, found) for partition, found in changes.items())
-            )
+            known = {partition: self.slots[partition].safe_offset for partition in changes if partition in self.slots}
+            offsets = {partition: offset for partition, offset in known.items() if offset >= 0}
+            await table.write(self._writer, changes, offsets)
             for state in self._states.values():
                 state.stored()
             unit = held[-1] if held else self.unit()

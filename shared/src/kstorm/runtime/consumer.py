@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -37,8 +37,12 @@ class TaskOwner(Protocol):
         """Make these tasks ready; their records come once this returns."""
         ...
 
-    async def revoked(self, partitions: list[int], lost: bool) -> None:
-        """Finish and let go of these tasks. `lost`: another process has them already, so nothing may be committed."""
+    async def revoked(self, partitions: list[int]) -> None:
+        """Finish and let go of these tasks."""
+        ...
+
+    async def lost(self, partitions: list[int]) -> None:
+        """Another process has these tasks already: nothing of them may be written or committed."""
         ...
 
     def deliver(self, records: list[Message]) -> None:
@@ -123,6 +127,10 @@ class TaskConsumer(threading.Thread):
         """Commits offsets and waits for the broker."""
         if offsets:
             await asyncio.wrap_future(self._orders.give(lambda: self._commit(offsets, asynchronous=False)))
+
+    async def group_metadata(self) -> Any:
+        """Who this process is in the group at present, for a transaction."""
+        return await asyncio.wrap_future(self._orders.give(self._consumer.consumer_group_metadata))
 
     def stop(self) -> None:
         """Revokes every task and leaves; waits for the end of the thread."""
@@ -220,7 +228,8 @@ class TaskConsumer(threading.Thread):
         partitions = [place.partition for place in places]
         if partitions:
             self._log.info("tasks_lost" if lost else "tasks_revoked", partitions=sorted(partitions))
-            done = asyncio.run_coroutine_threadsafe(self._owner.revoked(partitions, lost), self._loop)
+            letting_go = self._owner.lost(partitions) if lost else self._owner.revoked(partitions)
+            done = asyncio.run_coroutine_threadsafe(letting_go, self._loop)
             self._wait_for(done)
         self.assignment.difference_update(partitions)
         self.preparing.difference_update(partitions)

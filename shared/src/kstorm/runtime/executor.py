@@ -15,7 +15,7 @@ from confluent_kafka import Message
 
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter
 from kstorm.core.outbox import Outbox, Outgoing
-from kstorm.errors import KstormError
+from kstorm.errors import FencedError, KstormError
 from kstorm.runtime.consumer import TaskConsumer
 from kstorm.runtime.delivery import Delivery, WorkUnit
 from kstorm.runtime.log import Logger
@@ -67,7 +67,7 @@ class Executor(Generic[T]):
         """Builds and prepares the task of a partition."""
         raise NotImplementedError
 
-    async def end_task(self, slot: TaskSlot[T], *, lost: bool) -> None:
+    async def end_task(self, slot: TaskSlot[T]) -> None:
         """Lets go of a task; nothing of it is being executed."""
         raise NotImplementedError
 
@@ -165,14 +165,23 @@ class Executor(Generic[T]):
         for partition in partitions:
             self.slots[partition] = TaskSlot(partition, await self.make_task(partition))
 
-    async def revoked(self, partitions: list[int], lost: bool) -> None:
+    async def lost(self, partitions: list[int]) -> None:
+        """See `TaskOwner.lost`."""
+        self.fatal(
+            FencedError(
+                f"{self.settings.instance!r} was paused or cut off for longer than its session, and its tasks {partitions} are "
+                "another process's now: it ends, and starts anew"
+            )
+        )
+
+    async def revoked(self, partitions: list[int]) -> None:
         """See `TaskOwner.revoked`."""
         slots = [self.slots[partition] for partition in partitions if partition in self.slots]
         for slot in slots:
             slot.active = False
         async with self._busy:
             for slot in slots:
-                await self.end_task(slot, lost=lost)
+                await self.end_task(slot)
                 del self.slots[slot.partition]
 
     async def settled(self, slots: Iterable[TaskSlot[T]], seconds: float) -> bool:
@@ -215,6 +224,8 @@ class Executor(Generic[T]):
         unit = self.unit(lambda: self.consumer.finished(*size))
         await self.work_on(active, unit)
         for slot, records in active:
+            if slot.first_offset < 0:
+                slot.first_offset = records[0].offset() or 0
             if slot.active:  # else it was cut short: its records stay uncommitted for the next owner
                 slot.progress.begin(unit, records[-1].offset() or 0)
             self.frames_in += len(records)

@@ -21,6 +21,14 @@ class TaskSlot(Generic[T]):
     active: bool = True
     """False once it has to go: nothing more is executed."""
     progress: Progress = field(default_factory=Progress)
+    first_offset: int = -1
+    """Of the first record that this process read of the task; -1 while there is none."""
+
+    @property
+    def safe_offset(self) -> int:
+        """Input before this offset is done; -1 if nothing is known."""
+        self.progress.advance()
+        return max(self.progress.next_offset, self.first_offset)
 
 
 def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:

@@ -92,15 +92,14 @@ class SpoutExecutor(Executor[SpoutTask]):
         await settle(spout.activate())
         return task
 
-    async def revoked(self, partitions: list[int], lost: bool) -> None:
+    async def revoked(self, partitions: list[int]) -> None:
         """Stops to emit, and lets open trees finish for a bounded time: their completions are still coming in."""
         going = [self.slots[partition] for partition in partitions if partition in self.slots]
         for slot in going:
             slot.active = False
             await settle(slot.task.spout.deactivate())
-        if not lost:
-            await self._drain(going)
-        await super().revoked(partitions, lost)
+        await self._drain(going)
+        await super().revoked(partitions)
 
     async def _drain(self, going: list[TaskSlot[SpoutTask]]) -> None:
         deadline = time.monotonic() + self._config.topology_drain_timeout_secs
@@ -109,7 +108,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         left = sum(slot.task.in_flight for slot in going)
         self.log.info("spout_drained", partitions=[slot.partition for slot in going], trees_left=left)
 
-    async def end_task(self, slot: TaskSlot[SpoutTask], *, lost: bool) -> None:
+    async def end_task(self, slot: TaskSlot[SpoutTask]) -> None:
         """Closes the spout. Trees that are still open are begun again by the task's next owner."""
         await settle(slot.task.spout.close())
         await self._completions.remove(slot.partition)

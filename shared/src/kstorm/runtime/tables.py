@@ -1,22 +1,22 @@
 """Tables on RocksDB that survive their process: Faust tables whose partitions and changelog we drive.
 
-The rule: RocksDB is a cache of the changelog, and never ahead of it. A change is first produced to the changelog; when
-the broker has it, the same records are written to RocksDB in one batch, with the changelog offset that they reach. So a
+The rule: RocksDB is a cache of the changelog, and never ahead of it. A change is first written to the changelog; when
+its transaction is committed, the same records are written to RocksDB in one batch, with the changelog offset that they reach. So a
 killed process, a lost disk and a disk of an older life all recover alike: open, read the changelog from the offset that
 the local copy has, go on.
 """
 
 import asyncio
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from faust.types import TP
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.app import ChannelApp
-from kstorm.runtime.delivery import Delivery
+from kstorm.runtime.checkpoints import CheckpointWriter, Pair
 from kstorm.runtime.log import Logger
 from kstorm.runtime.settings import Settings
 
@@ -84,18 +84,13 @@ class RecoveringTable:
         """Every stored pair. A list: an open iterator would keep the database open."""
         return list(self._store._visible_items(self._db(partition)))
 
-    async def write(self, delivery: Delivery, partition: int, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Makes changes durable: in the changelog first, then here. None deletes."""
-        pairs = list(changes)
-        if not pairs:
-            return
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        report = _CountDown(len(pairs), done)
-        for key, value in pairs:
-            delivery.produce(self._changelog, value, key=key, partition=partition, on_delivery=report)
-        last_offset = await done
-        if partition in self._store._dbs:
-            self._apply(partition, pairs, last_offset)
+    async def write(
+        self, writer: CheckpointWriter, changes: Mapping[int, Sequence[Pair]], offsets: Mapping[int, int]
+    ) -> None:
+        """Makes changes durable by partition: in the changelog first, with input offsets that they include, then here."""
+        for partition, last_offset in (await writer.write(self._changelog, changes, offsets)).items():
+            if partition in self._store._dbs:
+                self._apply(partition, changes[partition], last_offset)
 
     def close(self, partition: int) -> None:
         """Lets go of a partition, so that another process may open its files."""
@@ -126,19 +121,34 @@ class RecoveringTable:
                 "fetch.message.max.bytes": 16 << 20,
             }
         )
-        place = TopicPartition(self._changelog, partition)
         try:
-            low, high = consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            low, high = self._ends(partition)
             rewritten = persisted >= high
             start = low if rewritten else max(low, persisted + 1)
             consumer.assign([TopicPartition(self._changelog, partition, start)])
-            return _Recovered(rewritten, *_drain(consumer, start, high, self._changelog))
+            return _Recovered(rewritten, *_drain(consumer, start, high))
         except KafkaException as error:
             raise BrokerError(
                 f"the changelog {self._changelog!r}, partition {partition}, cannot be read: {error.args[0].str()}"
             ) from None
         finally:
             consumer.close()
+
+    def _ends(self, partition: int) -> tuple[int, int]:
+        """The first offset and the end, transactions that are still open included."""
+        place = TopicPartition(self._changelog, partition)
+        asking = Consumer(
+            {
+                **self._settings.client_config,
+                "group.id": f"{self._changelog}.recovery",
+                "isolation.level": "read_uncommitted",
+            }
+        )
+        try:
+            low, high = asking.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+        finally:
+            asking.close()
+        return low, high
 
 
 class _Recovered(NamedTuple):
@@ -149,40 +159,21 @@ class _Recovered(NamedTuple):
     last_offset: int
 
 
-def _drain(consumer: Consumer, start: int, high: int, topic: str) -> tuple[list[tuple[bytes, bytes | None]], int]:
-    """Everything up to the end offset; the last value per key is what counts."""
+def _drain(consumer: Consumer, start: int, high: int) -> tuple[list[Pair], int]:
+    """What is committed up to the end offset; the last value per key is what counts.
+
+    A transaction that is open there is waited for: its process may be dead, or about to commit.
+    """
     latest: dict[bytes, bytes | None] = {}
-    at = start - 1
-    while at < high - 1:
+    reached = start
+    while reached < high:
         for message in consumer.consume(1000, 1.0):
             error = message.error()
             if error is None:
-                at = message.offset() or 0
+                reached = (message.offset() or 0) + 1
                 latest[message.key() or b""] = message.value()
             elif error.code() == KafkaError._PARTITION_EOF:
-                at = high - 1  # whatever is missing below was compacted away
+                reached = max(reached, message.offset() or 0)  # below are commit marks, and what was compacted away
             else:
                 raise KafkaException(error)
-    return list(latest.items()), max(at, high - 1)
-
-
-class _CountDown:
-    """Delivery report of many records: resolves a future with the highest offset when the last has arrived."""
-
-    __slots__ = ("_future", "_highest", "_left")
-
-    def __init__(self, records: int, future: "asyncio.Future[int]") -> None:
-        self._left, self._highest, self._future = records, -1, future
-
-    def __call__(self, error: Any, message: Message) -> None:
-        if self._future.done():
-            return
-        if error is not None:
-            self._future.set_exception(
-                BrokerError(f"the changelog {message.topic()!r} did not take a record: {error.str()}")
-            )
-            return
-        self._left -= 1
-        self._highest = max(self._highest, message.offset() or 0)
-        if not self._left:
-            self._future.set_result(self._highest)
+    return list(latest.items()), high - 1
