@@ -79,7 +79,9 @@ class CheckpointWriter:
                 try:
                     transaction = self._on_thread(partial(self._transact, changelog, pairs, offsets, metadata))
                     return await asyncio.wait_for(transaction, _PATIENCE_SECS)
-                except TimeoutError:  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
+                except (
+                    TimeoutError
+                ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
                 except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
                     if time.monotonic() > deadline:

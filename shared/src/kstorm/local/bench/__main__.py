@@ -4,7 +4,9 @@ Each verb imports what it needs only when it is asked for: a peer is measured, a
 """
 
 import argparse
+import json
 import sys
+from pathlib import Path
 
 from kstorm.local.bench.options import add_options, options_of
 from kstorm.local.cli import run_command
@@ -21,6 +23,14 @@ def main() -> int:
     verbs = parser.add_subparsers(title="verbs, with options of their own", metavar="")
     peer = verbs.add_parser("peer", help="be one of the peers of a comparison, until SIGTERM; PEER_* say where")
     peer.set_defaults(run=_peer)
+    micro = verbs.add_parser("micro", help="what the parts of the core cost, in µs and as ratios to a plain loop")
+    micro.add_argument("--compare", action="store_true", help="show the change against the committed baseline")
+    micro.add_argument("--save", action="store_true", help="make these figures the baseline")
+    micro.set_defaults(run=_micro)
+    growth = verbs.add_parser("growth", help="how cost grows with tuples a tree, bytes, tasks and open trees")
+    growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
+    growth.set_defaults(run=_growth)
     arguments = parser.parse_args()
     return run_command("kstorm bench", lambda: arguments.run(arguments))
 
@@ -35,6 +45,27 @@ def _peer(_: argparse.Namespace) -> int:
     from kstorm.local.bench.peer import run_peer
 
     return run_peer()
+
+
+def _micro(arguments: argparse.Namespace) -> int:
+    import pytest
+
+    tests = Path(__file__).parents[5] / "tests" / "bench"  # of the checkout: the figures are made by tests
+    options = [f"--{name}" for name in ("compare", "save") if getattr(arguments, name)]
+    return int(pytest.main([str(tests), "-q", "--benchmark-columns=min", "--benchmark-quiet", *options]))
+
+
+def _growth(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from kstorm.local.bench.growth import measure_growth, plot_growth
+
+    found = measure_growth(Console())
+    if arguments.report is not None:
+        arguments.report.write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.plot is not None:
+        plot_growth(found, arguments.plot)
+    return 0
 
 
 if __name__ == "__main__":
