@@ -13,6 +13,7 @@ from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import partition_counts
 
 _TIMEOUT_SECS: Final = 30.0
+_ASK_SECS: Final = 2.0  # librdkafka waits so long for leaders before it asks who they are again
 _LOOK_SECS: Final = 0.05
 
 
@@ -42,7 +43,7 @@ class Broker:
     def ends(self, topic: str) -> dict[int, int]:
         """How many records each partition of a topic of the benchmark has had."""
         try:
-            return self._ends(topic)
+            return self._ends(topic, _TIMEOUT_SECS)
         except KafkaException as error:
             raise BrokerError(f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}") from None
 
@@ -67,10 +68,10 @@ class Broker:
         except KafkaException as error:
             raise BrokerError(f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}") from None
 
-    def _ends(self, topic: str) -> dict[int, int]:
+    def _ends(self, topic: str, timeout: float) -> dict[int, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, partition): latest for partition in range(PARTITIONS)}
-        answers = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
+        answers = self._admin.list_offsets(asked, request_timeout=timeout)
         return {place.partition: answer.result().offset for place, answer in answers.items()}
 
     def _await_leaders(self, topic: str) -> None:
@@ -78,7 +79,7 @@ class Broker:
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
             try:
-                self._ends(topic)
+                self._ends(topic, _ASK_SECS)
                 return
             except KafkaException as error:
                 if time.monotonic() > deadline:
