@@ -27,6 +27,7 @@ from kstorm.topology import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_STEPS = 1_000_000
+_LONGEST_SLEEP = 400  # steps of others
 
 
 class LocalCluster(AbstractContextManager["LocalCluster"]):
@@ -36,10 +37,17 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     `advance_time`, and where a stateful bolt's acks would otherwise wait for ever.
     """
 
-    def __init__(self, topology: Topology, seed: int = 0, resources: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        seed: int = 0,
+        resources: dict[str, Any] | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.topology = topology
+        self._zombies: list[Process] = []
         ids = Random(f"ids of {seed}")
-        self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, resources or {})
+        self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, resources or {}, tell=tell)
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._processes: dict[str, list[Process]] = {}
         self._flat: list[Process] | None = None
@@ -70,7 +78,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     def _take_step(self) -> bool:
         chance = self._world.random.random
-        processes = self._all()
+        processes = [*self._all(), *self._awake_zombies()] if self._zombies else self._all()
         first = int(chance() * len(processes))
         for process in processes[first:] + processes[:first]:
             if process.idle:
@@ -81,13 +89,26 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             process.idle = True
         return False
 
+    def _awake_zombies(self) -> list[Process]:
+        self._zombies = [zombie for zombie in self._zombies if not zombie.dead]
+        for zombie in self._zombies:
+            zombie.sleeps -= 1
+        return [zombie for zombie in self._zombies if zombie.sleeps <= 0]
+
+    def _wake_zombies(self) -> bool:
+        """When nobody else has anything to do; whether one was asleep."""
+        asleep = [zombie for zombie in self._zombies if zombie.sleeps > 0]
+        for zombie in asleep:
+            zombie.sleeps = 0
+        return bool(asleep)
+
     def run_until_idle(self, most_steps: int = _MOST_STEPS) -> None:
         """Takes steps until nothing is left to do at this moment.
 
         Raises `KstormError` after `most_steps`: a spout that always has another tuple never lets the cluster idle.
         """
         for _ in range(most_steps):
-            if not (self.step() or self._begin_needed_checkpoints()):
+            if not (self.step() or self._begin_needed_checkpoints() or self._wake_zombies()):
                 return
         raise KstormError(
             f"topology {self.topology.name!r} is not idle after {most_steps} steps: let its spouts run dry, "
@@ -103,6 +124,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         if run:
             self.run_until_idle()
         until = self._world.now + seconds
+        self._world.tell(f"the clock goes from {self.now:g} to {until:g} s")
         while self._world.now < until:
             self._world.now = min(until, self._world.now + self._quantum)
             for process in self._all():
@@ -120,10 +142,29 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         Their memory is lost, with whatever they had sent and not delivered. They go on from committed offsets, stored
         ledger buckets and stored state. "acker" means the ackers.
         """
-        component = self._known(component)
+        self._replace(self._known(component), executor, zombies=False)
+
+    def pause(self, component: str, executor: int | None = None) -> None:
+        """Lets processes of a component, or one of them, seem dead: others take their tasks, as after a `crash`, but the
+        old ones wake up, unaware, and go on with what they had in hand, until Kafka refuses one of their checkpoints or
+        `bury` ends them. Not for spouts, whose sources fence them."""
+        self._replace(self._known(component), executor, zombies=True)
+
+    def bury(self) -> None:
+        """Ends the zombies there are."""
+        self._zombies.clear()
+
+    def _replace(self, component: str, executor: int | None, zombies: bool) -> None:
         executors = self._processes[component]
         for number in range(len(executors)) if executor is None else (executor,):
-            executors[number] = self._process(component, number)
+            old, executors[number] = executors[number], self._process(component, number)
+            self._world.tell(
+                f"at {self.now:g} s {component} {number} {'is taken for dead' if zombies else 'is killed'}"
+            )
+            if zombies:
+                old.zombie, old.sleeps = True, self._world.random.randrange(_LONGEST_SLEEP)
+                old.begin_checkpoint()  # the one that came due in its sleep
+                self._zombies.append(old)
         self._flat = None
 
     def begin_checkpoint(self, component: str | None = None) -> None:

@@ -72,12 +72,12 @@ class BoltProcess(Process):
         yield
         for task, changed in changes.items():
             for key, value in changed:
-                self.world.logs.write(self._state_place(task), key, value)
+                self.store(self._state_place(task), key, value)
                 yield
             self.states[task].stored()
         self.send(acks)
         yield
-        self.world.logs.commit(positions)
+        self.commit(positions)
 
     def tick(self) -> None:
         """Executes tick tuples that are due."""
@@ -114,7 +114,7 @@ class SpoutProcess(Process):
         spec = world.topology.component(component)
         spout: Any = deepcopy(spec.component)
         task_id = self.task_id(task)
-        _note_outcomes(spout, world.acked[task_id], world.failed[task_id])
+        _note_outcomes(world, spout, world.acked[task_id], world.failed[task_id])
         running = self.spouts[task] = SpoutTask(
             world.topology,
             component,
@@ -165,7 +165,7 @@ class SpoutProcess(Process):
         self._drain()
         positions = self.positions()
         yield
-        self.world.logs.commit(positions)
+        self.commit(positions)
 
     def tick(self) -> None:
         """Fails trees that took too long; asks every task again."""
@@ -215,9 +215,9 @@ class AckerProcess(Process):
         yield
         for task, changed in changes.items():
             for key, value in changed.items():
-                self.world.logs.write((self.world.topology.ledger_topic, task), key, value)
+                self.store((self.world.topology.ledger_topic, task), key, value)
                 yield
-        self.world.logs.commit(positions)
+        self.commit(positions)
 
     def tick(self) -> None:
         """Ages the rows."""
@@ -238,13 +238,14 @@ def _report_too_large(world: World, outbox: Outbox) -> None:
     outbox.too_large.clear()
 
 
-def _note_outcomes(spout: Spout, acked: list[Any], failed: list[Any]) -> None:
+def _note_outcomes(world: World, spout: Spout, acked: list[Any], failed: list[Any]) -> None:
     """From now on every message id that the spout is told of is noted."""
     names: dict[str, list[Any]] = {"ack": acked, "fail": failed}
     for name, told in names.items():
-        setattr(spout, name, partial(_noting, getattr(spout, name), told))
+        setattr(spout, name, partial(_noting, world, name, getattr(spout, name), told))
 
 
-def _noting(tell: Any, told: list[Any], message_id: Any) -> Any:
+def _noting(world: World, what: str, tell: Any, told: list[Any], message_id: Any) -> Any:
     told.append(message_id)
+    world.tell(f"the spout hears {what} of {message_id!r}")
     return tell(message_id)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter
 from kstorm.core.outbox import Outgoing
-from kstorm.errors import FrameError
+from kstorm.errors import FencedError, FrameError
 from kstorm.testing.logs import Place
 from kstorm.testing.world import World
 
@@ -32,6 +32,12 @@ class Process(ABC):
         """Whether there was no step to take when the scheduler last asked, and nothing has happened since."""
         self.needs_checkpoint = False
         """Whether something may leave only with a checkpoint."""
+        self.zombie = False
+        """Whether another process has its tasks, and it does not know it yet."""
+        self.sleeps = 0
+        """Steps of others until a zombie wakes up."""
+        self.dead = False
+        """Whether it was told, and ended."""
         self._inputs: dict[int, tuple[Place, list[bytes]]] = {}
         self._position: dict[int, int] = {}
         self._on_the_way: dict[Place, deque[tuple[bytes, Callable[[], Any] | None]]] = {}
@@ -110,6 +116,18 @@ class Process(ABC):
             place = (self.world.topology.dead_letters_topic, 0)
             self._queue(place, encode_letter(letter.letter), letter.on_stored)
 
+    def store(self, place: Place, key: bytes, value: bytes | None) -> None:
+        """Writes one key of a changelog. Raises `FencedError` in a zombie, as Kafka refuses its transaction."""
+        if self.zombie and self.world.fence:
+            raise FencedError(f"a zombie of {self.component!r} was refused")
+        self.world.logs.write(place, key, value)
+
+    def commit(self, positions: Iterable[tuple[Place, int]]) -> None:
+        """Commits input offsets. Raises `FencedError` in a zombie, whose generation of the group is past."""
+        if self.zombie and self.world.fence:
+            raise FencedError(f"a zombie of {self.component!r} was refused")
+        self.world.logs.commit(positions)
+
     def _take(self, task: int) -> None:
         place, log = self._inputs[task]
         offset = self._position[task]
@@ -151,8 +169,11 @@ class Process(ABC):
             on_stored()
 
     def _go_on_with_checkpoint(self) -> None:
-        if self._checkpoint is not None and next(self._checkpoint, _DONE) is _DONE:
-            self._checkpoint = None
+        try:
+            if self._checkpoint is not None and next(self._checkpoint, _DONE) is _DONE:
+                self._checkpoint = None
+        except FencedError:
+            self._checkpoint, self.dead = None, True
 
 
 _DONE: Any = object()

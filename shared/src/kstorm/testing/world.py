@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from kstorm.core.ids import NextId
 from kstorm.core.tasks import OnError, Steps, awaitable
@@ -40,6 +40,10 @@ class World:
     logs: Logs = field(default_factory=Logs)
     now: float = 0.0
     """Virtual seconds since the cluster began."""
+    fence: ClassVar[bool] = True
+    """Whether zombies are refused; a test switches it off to see what it is for."""
+    tell: Callable[[str], None] = lambda line: None
+    """Is told what happens, in plain words."""
     errors: list[TaskError] = field(default_factory=list)
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
     """(component, stream) → values, in the order of the emits."""
@@ -73,7 +77,13 @@ class World:
 
     def note_emits(self, collector: Any, component: str) -> None:
         """From now on every emit through a task's collector is noted."""
-        collector.observe = lambda stream, tuples: self.emitted[component, stream].extend(map(list, tuples))
+
+        def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
+            some = list(map(list, tuples))
+            self.emitted[component, stream] += some
+            self.tell(f"{component} emits on {stream!r}: {some}")
+
+        collector.observe = observe
 
     def on_error(self, component: str, task: int) -> OnError:
         """Where a task reports errors to."""

@@ -1,6 +1,7 @@
 """One seeded schedule: a random topology, messages, crashes at random steps; then calm, and the reckoning."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -36,17 +37,21 @@ class Report:
     """Virtual time until everything was done."""
 
 
-def run_schedule(seed: int) -> Report:
-    """Draws a topology and a schedule from a seed and runs it. Raises `ViolationError`."""
+def run_schedule(seed: int, tell: Callable[[str], None] = lambda line: None) -> Report:
+    """Draws a topology and a schedule from a seed and runs it; `tell` hears its story. Raises `ViolationError`."""
     random = Random(f"schedule {seed}")
     truth = Truth(messages=random.randint(3, 10))
-    return run_topology(random_topology(random, truth), truth, seed, fault_steps=random.choice((0, 150, 300)))
+    return run_topology(
+        random_topology(random, truth), truth, seed, fault_steps=random.choice((0, 150, 300)), tell=tell
+    )
 
 
-def run_topology(topology: Topology, truth: Truth, seed: int, fault_steps: int) -> Report:
+def run_topology(
+    topology: Topology, truth: Truth, seed: int, fault_steps: int, tell: Callable[[str], None] = lambda line: None
+) -> Report:
     """Runs a topology of simulated components through so many steps among faults, then until all is done."""
     report = Report(seed, truth.messages)
-    with LocalCluster(topology, seed) as cluster:
+    with LocalCluster(topology, seed, tell=tell) as cluster:
         try:
             _among_faults(cluster, truth, report, Random(f"faults {seed}"), fault_steps)
             _in_calm(cluster, truth, report)
@@ -64,6 +69,8 @@ def _among_faults(cluster: LocalCluster, truth: Truth, report: Report, random: R
         chance = random.random()
         if chance < 0.015:
             _crash(cluster, report, random, random.choice(names))
+        elif chance < 0.019:
+            cluster.bury()
         elif chance < 0.05:
             cluster.begin_checkpoint(random.choice(names))
             report.faults["checkpoint"] += 1
@@ -79,12 +86,17 @@ def _crash(cluster: LocalCluster, report: Report, random: Random, name: str) -> 
     else:
         spec = cluster.topology.component(name)
         role, executors = spec.kind, spec.parallelism
-    cluster.crash(name, random.randrange(executors))
-    report.faults[f"crash of a {role}"] += 1
+    executor = random.randrange(executors)
+    if role != "spout" and random.random() < 0.3:
+        cluster.pause(name, executor)
+        report.faults[f"zombie of a {role}"] += 1
+    else:
+        cluster.crash(name, executor)
+        report.faults[f"crash of a {role}"] += 1
 
 
 def _in_calm(cluster: LocalCluster, truth: Truth, report: Report) -> None:
-    """Faults have stopped: every message is acked, in bounded time."""
+    """Faults have stopped: every message is acked, in bounded time; the last zombies wake up when all is quiet."""
     for _ in range(_MOST_ROUNDS):
         cluster.run_until_idle()
         _expect_no_violation(truth)
@@ -105,6 +117,7 @@ def _reckon(cluster: LocalCluster, truth: Truth) -> None:
     strange = [error for error in cluster.errors if str(error.error) != "as told"]
     _expect(not strange, f"errors that no component was told to make: {strange}")
     for spec in cluster.topology.bolts:
+        cluster.crash(spec.id)  # what counts is what is recovered
         tasks = [cluster.instance(spec.id, task) for task in range(spec.num_tasks)]
         kept = {message for task in tasks if isinstance(task, Tally) for message in task.counted()}
         lost = sorted(message for component, message in truth.counted if component == spec.id and message not in kept)
