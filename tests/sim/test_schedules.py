@@ -88,13 +88,8 @@ def test_the_simulation_sees_what_a_naive_ledger_loses(monkeypatch: pytest.Monke
         test_no_message_is_lost(range(300))
 
 
-def run_schedules(number: int) -> None:
-    for seed in range(number):
-        run_schedule(seed)
-
-
 def test_the_simulation_sees_what_zombies_do_without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a paused process writes to a changelog after others have its tasks takes acked messages out of the state."""
     monkeypatch.setattr(World, "fence", False)
     with pytest.raises(ViolationError, match="are not in the state of 'tally'"):
-        run_schedules(1500)
+        test_no_message_is_lost(range(1500))

@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # its stubs hide the second
 
 from kstorm.errors import BrokerError
@@ -13,7 +13,7 @@ from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import partition_counts
 
 _TIMEOUT_SECS: Final = 30.0
-_ASK_SECS: Final = 2.0  # librdkafka waits so long for leaders before it asks who they are again
+_ASK_SECS: Final = 2.0
 _LOOK_SECS: Final = 0.05
 
 
@@ -25,6 +25,9 @@ class Broker:
         self.bootstrap = bootstrap
         self._settings = Settings(topology="", bootstrap_servers=bootstrap)
         self._admin = AdminClient(dict(self._settings.client_config))
+        # Ends are asked of a consumer: AdminClient.list_offsets was seen to say for half a minute that a topic which was just
+        # created has no leaders.
+        self._reader = Consumer({**self._settings.client_config, "group.id": "bench-ends"})
 
     def create_source(self, topic: str) -> None:
         """Create a topic for sentences."""
@@ -69,10 +72,8 @@ class Broker:
             raise BrokerError(f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}") from None
 
     def _ends(self, topic: str, timeout: float) -> dict[int, int]:
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(topic, partition): latest for partition in range(PARTITIONS)}
-        answers = self._admin.list_offsets(asked, request_timeout=timeout)
-        return {place.partition: answer.result().offset for place, answer in answers.items()}
+        places = {partition: TopicPartition(topic, partition) for partition in range(PARTITIONS)}
+        return {n: self._reader.get_watermark_offsets(place, timeout)[1] for n, place in places.items()}
 
     def _await_leaders(self, topic: str) -> None:
         """A topic that was just created answers only a moment later."""
