@@ -13,8 +13,7 @@ from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import partition_counts
 
 _TIMEOUT_SECS: Final = 30.0
-_ASK_SECS: Final = 2.0
-_LOOK_SECS: Final = 0.05
+_LOOK_SECS: Final = 0.2
 
 
 class Broker:
@@ -25,9 +24,7 @@ class Broker:
         self.bootstrap = bootstrap
         self._settings = Settings(topology="", bootstrap_servers=bootstrap)
         self._admin = AdminClient(dict(self._settings.client_config))
-        # Ends are asked of a consumer: AdminClient.list_offsets was seen to say for half a minute that a topic which was just
-        # created has no leaders.
-        self._reader = Consumer({**self._settings.client_config, "group.id": "bench-ends"})
+        self._reader = self._new_reader()
 
     def create_source(self, topic: str) -> None:
         """Create a topic for sentences."""
@@ -44,11 +41,19 @@ class Broker:
         return {topic for topic in topic_names(self._settings) if not topic.startswith("__")}
 
     def ends(self, topic: str) -> dict[int, int]:
-        """How many records each partition of a topic of the benchmark has had."""
-        try:
-            return self._ends(topic, _TIMEOUT_SECS)
-        except KafkaException as error:
-            raise BrokerError(f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}") from None
+        """How many records each partition of a topic of the benchmark has had.
+
+        A client that asked for a young topic too early says for a while that it knows no such partition: another asks then.
+        """
+        deadline = time.monotonic() + _TIMEOUT_SECS
+        while True:
+            try:
+                return self._ends(topic)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise BrokerError(f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}") from None
+            time.sleep(_LOOK_SECS)
+            self._reader = self._new_reader()
 
     def first_stamp(self, topics: set[str]) -> float | None:
         """When the earliest record of these topics was made, in seconds since 1970; None if they have none."""
@@ -71,18 +76,20 @@ class Broker:
         except KafkaException as error:
             raise BrokerError(f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}") from None
 
-    def _ends(self, topic: str, timeout: float) -> dict[int, int]:
+    def _new_reader(self) -> Consumer:
+        return Consumer({**self._settings.client_config, "group.id": "bench-ends"})
+
+    def _ends(self, topic: str) -> dict[int, int]:
         places = {partition: TopicPartition(topic, partition) for partition in range(PARTITIONS)}
-        return {n: self._reader.get_watermark_offsets(place, timeout)[1] for n, place in places.items()}
+        return {n: self._reader.get_watermark_offsets(place, _TIMEOUT_SECS)[1] for n, place in places.items()}
 
     def _await_leaders(self, topic: str) -> None:
-        """A topic that was just created answers only a moment later."""
+        """Waits until the broker says that each partition has a leader."""
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
-            try:
-                self._ends(topic, _ASK_SECS)
+            found = self._admin.list_topics(topic, _TIMEOUT_SECS).topics[topic].partitions
+            if len(found) == PARTITIONS and all(partition.leader >= 0 for partition in found.values()):
                 return
-            except KafkaException as error:
-                if time.monotonic() > deadline:
-                    raise BrokerError(f"topic {topic!r} does not come to life: {error.args[0].str()}") from None
+            if time.monotonic() > deadline:
+                raise BrokerError(f"topic {topic!r} has no leaders {_TIMEOUT_SECS:.0f} s after it was created")
             time.sleep(_LOOK_SECS)
