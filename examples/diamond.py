@@ -82,6 +82,9 @@ class Join(Bolt):
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _since, other = self._waiting.pop(tuple.root, (0.0, None))
+        if other is not None and other["branch"] == tuple["branch"]:  # that branch was executed again
+            self.collector.ack(other)
+            other = None
         if other is None:
             self._waiting[tuple.root] = (time.monotonic(), tuple)
             return

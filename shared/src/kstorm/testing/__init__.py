@@ -1,15 +1,32 @@
-"""Tests of topologies without a broker: `LocalCluster`, `complete_topology`, and spouts to feed.
+"""Tests of bolts and topologies without a broker: `BoltTester`, `LocalCluster`, `complete_topology`, spouts to feed.
 
     def test_words_are_counted() -> None:
         result = complete_topology(topology, {"sentences": [["a b a"]]})
         assert result.emitted("count") == [["a", 1], ["b", 1], ["a", 2]]
 
-Components that need servers (KafkaSpout, KafkaBolt) do not run here; replace them, or test them on real ones.
+Components that need servers (KafkaSpout, KafkaBolt) do not run here: put others in their place (`replace_components`), or
+test them on real ones. `kstorm.pytest_plugin` has fixtures, `kstorm.testing.strategies` has Hypothesis strategies;
+docs/testing.md shows all of it.
 """
 
+from kstorm.testing.bolt import BoltTester
+from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import complete_topology
+from kstorm.testing.replaced import replace_components
 from kstorm.testing.spouts import FeederSpout, FixedTuple, FixedTupleSpout
+from kstorm.testing.tuples import make_tuple
 from kstorm.testing.world import TaskError
 
-__all__ = ["FeederSpout", "FixedTuple", "FixedTupleSpout", "LocalCluster", "TaskError", "complete_topology"]
+__all__ = [
+    "BoltTester",
+    "FeederSpout",
+    "FixedTuple",
+    "FixedTupleSpout",
+    "LocalCluster",
+    "TaskError",
+    "TupleCaptureBolt",
+    "complete_topology",
+    "make_tuple",
+    "replace_components",
+]

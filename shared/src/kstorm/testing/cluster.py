@@ -12,29 +12,36 @@ calls give the same run.
 """
 
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from random import Random
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.executors import AckerProcess, BoltProcess, SpoutProcess
-from kstorm.testing.process import Process
-from kstorm.testing.world import TaskError, World
+from kstorm.testing.logs import Place
+from kstorm.testing.placement import DiskFate, Placement
+from kstorm.testing.world import TaskError, World, untold
 from kstorm.topology import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_STEPS = 1_000_000
-_LONGEST_SLEEP = 400  # steps of others
+_REAL_STRIDE = 0.02  # seconds between two looks at the real clock
 
 
 class LocalCluster(AbstractContextManager["LocalCluster"]):
     """Runs a topology. `resources` is what `TopologyContext.resources` gives to components.
 
-    Time stands still but for `advance_time`. Nothing is checkpointed or committed but by `checkpoint`, by
-    `advance_time`, and where a stateful bolt's acks would otherwise wait for ever.
+    Time is simulated: it stands still but for `advance_time`. Nothing is checkpointed or committed but by `checkpoint`,
+    by the passing of time, and where a stateful bolt's acks would otherwise wait for ever.
+
+    With `simulated_time=False` seconds are those of the real clock since the cluster began: ticks and timeouts fire as it
+    goes, while the cluster is driven, and `run_for` drives it for some time. It is for components that look at a clock
+    themselves; such a run depends on the machine, whatever the seed.
     """
 
     def __init__(
@@ -42,21 +49,16 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         topology: Topology,
         seed: int = 0,
         resources: dict[str, Any] | None = None,
-        tell: Callable[[str], None] = lambda line: None,
+        tell: Callable[[str], None] = untold,
+        simulated_time: bool = True,
     ) -> None:
         self.topology = topology
-        self._zombies: list[Process] = []
         ids = Random(f"ids of {seed}")
         self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, resources or {}, tell=tell)
         self._close_runner = weakref.finalize(self, self._world.runner.close)
-        self._processes: dict[str, list[Process]] = {}
-        self._flat: list[Process] | None = None
-        for spec in topology.components.values():
-            self._processes[spec.id] = [self._process(spec.id, e) for e in range(spec.parallelism)]
-        self._processes[ACKER_COMPONENT] = [
-            self._process(ACKER_COMPONENT, e) for e in range(topology.config.topology_acker_executors)
-        ]
+        self._processes = Placement(self._world)
         self._quantum = _quantum(topology)
+        self._began = None if simulated_time else monotonic()
 
     # Running.
 
@@ -65,42 +67,17 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
         Spouts that had nothing to emit are asked again when their trees end, and when there is nothing else to do.
         """
-        if self._take_step():
+        self._follow_real_clock()
+        step = self._world.scheduler.step
+        if step() is not None:
             return True
-        for process in self._all():
+        for process in self._processes:
             if isinstance(process, SpoutProcess):
-                process.asleep.clear()
-                process.wake()
-        while self._take_step():
-            if any(process.changed for process in self._all()):
+                process.ask_again()
+        while (came_to_something := step()) is not None:
+            if came_to_something:
                 return True
         return False
-
-    def _take_step(self) -> bool:
-        chance = self._world.random.random
-        processes = [*self._all(), *self._awake_zombies()] if self._zombies else self._all()
-        first = int(chance() * len(processes))
-        for process in processes[first:] + processes[:first]:
-            if process.idle:
-                continue
-            if steps := process.ready():
-                steps[int(chance() * len(steps))]()
-                return True
-            process.idle = True
-        return False
-
-    def _awake_zombies(self) -> list[Process]:
-        self._zombies = [zombie for zombie in self._zombies if not zombie.dead]
-        for zombie in self._zombies:
-            zombie.sleeps -= 1
-        return [zombie for zombie in self._zombies if zombie.sleeps <= 0]
-
-    def _wake_zombies(self) -> bool:
-        """When nobody else has anything to do; whether one was asleep."""
-        asleep = [zombie for zombie in self._zombies if zombie.sleeps > 0]
-        for zombie in asleep:
-            zombie.sleeps = 0
-        return bool(asleep)
 
     def run_until_idle(self, most_steps: int = _MOST_STEPS) -> None:
         """Takes steps until nothing is left to do at this moment.
@@ -108,7 +85,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         Raises `KstormError` after `most_steps`: a spout that always has another tuple never lets the cluster idle.
         """
         for _ in range(most_steps):
-            if not (self.step() or self._begin_needed_checkpoints() or self._wake_zombies()):
+            if not (self.step() or self._begin_needed_checkpoints() or self._end_waits()):
                 return
         raise KstormError(
             f"topology {self.topology.name!r} is not idle after {most_steps} steps: let its spouts run dry, "
@@ -119,57 +96,110 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """Moves the clock, in small strides at which ticks and timeouts fire.
 
         With `run` all work is done, and checkpoints are taken, after every stride. Without it only the clock moves: all
-        other work stands still, as on a machine too busy to do anything.
+        other work stands still, as on a machine too busy to do anything. Raises `KstormError` if time is not simulated.
         """
+        if self._began is not None:
+            raise KstormError(
+                f"the clock of {self.topology.name!r} is real and cannot be advanced: let time pass with "
+                f"run_for({seconds:g}), or take a LocalCluster with simulated_time=True"
+            )
         if run:
             self.run_until_idle()
         until = self._world.now + seconds
         self._world.tell(f"the clock goes from {self.now:g} to {until:g} s")
         while self._world.now < until:
-            self._world.now = min(until, self._world.now + self._quantum)
-            for process in self._all():
-                process.wake()
-                process.tick()
+            self._set_clock(min(until, self._world.now + self._quantum))
             if run:
                 self.run_until_idle()
                 self.checkpoint()
 
+    def run_for(self, seconds: float) -> None:
+        """Lets time pass while all work is done, and takes a checkpoint: real seconds, which this waits for, or simulated
+        ones, as `advance_time` does at once."""
+        if self._began is None:
+            self.advance_time(seconds)
+            return
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            self.run_until_idle()
+            sleep(min(left, _REAL_STRIDE))
+        self.checkpoint()
+
+    def _follow_real_clock(self) -> None:
+        if self._began is not None and monotonic() - self._began >= self._world.now + _REAL_STRIDE:
+            self._set_clock(monotonic() - self._began)
+
+    def _set_clock(self, now: float) -> None:
+        self._world.now = now
+        self._processes.tell_zombies()
+        for process in self._processes:
+            process.wake()
+            process.tick()
+
     # Faults and checkpoints.
 
-    def crash(self, component: str, executor: int | None = None) -> None:
+    def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
         """Kills the processes of a component, or one of them, and starts them anew at once.
 
         Their memory is lost, with whatever they had sent and not delivered. They go on from committed offsets, stored
-        ledger buckets and stored state. "acker" means the ackers.
+        ledger buckets and stored state, recovered from the changelog onto what is left of the disk: "kept" as it was,
+        "lost", or an "old" one of the life before. "acker" means the ackers.
         """
-        self._replace(self._known(component), executor, zombies=False)
+        for number in self._numbers(component, executor):
+            self._tell_of(component, number, "is killed" if disk == "kept" else f"is killed, its disk is {disk}")
+            self._processes.crash(self._known(component), number, disk)
 
     def pause(self, component: str, executor: int | None = None) -> None:
         """Lets processes of a component, or one of them, seem dead: others take their tasks, as after a `crash`, but the
         old ones wake up, unaware, and go on with what they had in hand, until Kafka refuses one of their checkpoints or
-        `bury` ends them. Not for spouts, whose sources fence them."""
-        self._replace(self._known(component), executor, zombies=True)
+        `bury` ends them."""
+        for number in self._numbers(component, executor):
+            self._tell_of(component, number, "is taken for dead")
+            self._processes.pause(self._known(component), number)
 
     def bury(self) -> None:
         """Ends the zombies there are."""
-        self._zombies.clear()
+        self._processes.bury()
 
-    def _replace(self, component: str, executor: int | None, zombies: bool) -> None:
-        executors = self._processes[component]
-        for number in range(len(executors)) if executor is None else (executor,):
-            old, executors[number] = executors[number], self._process(component, number)
-            self._world.tell(
-                f"at {self.now:g} s {component} {number} {'is taken for dead' if zombies else 'is killed'}"
-            )
-            if zombies:
-                old.zombie, old.sleeps = True, self._world.random.randrange(_LONGEST_SLEEP)
-                old.begin_checkpoint()  # the one that came due in its sleep
-                self._zombies.append(old)
-        self._flat = None
+    def scale(self, component: str, executors: int) -> None:
+        """Changes how many processes a component has (Storm's rebalance, `kubectl scale`).
+
+        The tasks that move are handed over in good order, step by step, while all others work on. Raises
+        `TopologyError` if there would be none.
+        """
+        if executors < 1:
+            raise TopologyError(f"{component!r} cannot run on {executors} processes: give it 1 or more")
+        self._world.tell(f"at {self.now:g} s {component} is scaled to {executors}")
+        self._processes.scale(self._known(component), executors)
+
+    def stall(self, topic: str, partition: int = 0) -> None:
+        """Makes one partition of a topic unavailable, until `heal` or until nothing else is left to do."""
+        self._world.tell(f"at {self.now:g} s {topic}[{partition}] is unavailable")
+        self._world.logs.stalled.add((topic, partition))
+
+    def heal(self) -> bool:
+        """Makes all partitions available again; whether any was not."""
+        stalled = bool(self._world.logs.stalled)
+        self._world.logs.stalled.clear()
+        if stalled:
+            self.wake()
+        return stalled
+
+    def wake(self) -> None:
+        """Something outside of the cluster has changed: every process looks what it can do."""
+        for process in self._processes:
+            process.wake()
+
+    def rewind(self, component: str, executor: int = 0, to: int | None = None) -> None:
+        """Sets the committed offsets of one process's tasks back, as happens when a group's offsets expire or are reset:
+        to the offset `to`, or anywhere by chance. They are read when the tasks start the next time."""
+        logs, chance = self._world.logs, self._world.random
+        places = [place for place, _ in self._processes.of(self._known(component))[executor].positions()]
+        logs.commit([(place, chance.randint(0, logs.committed(place)) if to is None else to) for place in places])
 
     def begin_checkpoint(self, component: str | None = None) -> None:
         """Starts a checkpoint of one component's processes, or of all; it goes on step by step, and a crash may cut it."""
-        for process in self._all() if component is None else self._processes[self._known(component)]:
+        for process in self._processes if component is None else self._processes.of(self._known(component)):
             process.begin_checkpoint()
 
     def checkpoint(self, component: str | None = None) -> None:
@@ -177,11 +207,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.begin_checkpoint(component)
         self.run_until_idle()
 
+    def disturb(self, duplicate: float, reorder: float) -> None:
+        """Lets records arrive twice, or before the one sent before them, with these probabilities."""
+        self._world.duplicate, self._world.reorder = duplicate, reorder
+
     # What happened.
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the cluster began."""
+        """Seconds since the cluster began, by its clock."""
         return self._world.now
 
     def acked(self, spout: str, task: int | None = None) -> list[Any]:
@@ -215,25 +249,47 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     @property
     def open_trees(self) -> int:
         """Rows in the ackers' ledgers: trees that are not complete, and remains of trees that ended otherwise."""
-        return sum(len(ledger) for p in self._all() if isinstance(p, AckerProcess) for ledger in p.ledgers.values())
+        return sum(len(ledger) for p in self._processes if isinstance(p, AckerProcess) for ledger in p.ledgers.values())
+
+    @property
+    def unsettled(self) -> int:
+        """Processes that have something on its way out."""
+        return sum(not process.quiet for process in self._processes)
+
+    @property
+    def seen(self) -> Counter[str]:
+        """How often what is rare has happened."""
+        for process in self._processes:
+            process.tally()
+        return self._world.seen
+
+    def executors(self, component: str) -> int:
+        """How many processes a component has."""
+        return len(self._processes.of(self._known(component)))
+
+    def any_place(self, random: Random) -> Place | None:
+        """Some partition that has been written or read."""
+        places = self._world.logs.places()
+        return random.choice(places) if places else None
 
     @property
     def pending(self) -> int:
         """Spout tuples that are neither acked nor failed."""
-        return sum(task.in_flight for p in self._all() if isinstance(p, SpoutProcess) for task in p.spouts.values())
+        return sum(task.in_flight for p in self._processes if isinstance(p, SpoutProcess) for task in p.spouts.values())
 
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
         """The component's object that runs a task, as it is since the last crash."""
-        for process in self._processes[self._known(component)]:
-            if isinstance(process, SpoutProcess) and task in process.spouts:
+        if 0 <= task < self.topology.component(component).num_tasks:
+            process = self._processes.holder(component, task)
+            if isinstance(process, SpoutProcess):
                 return process.spouts[task].spout
-            if isinstance(process, BoltProcess) and task in process.bolts:
+            if isinstance(process, BoltProcess):
                 return process.bolts[task].bolt
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
         """Ends every component in good order (`deactivate` and `close`, or `cleanup`)."""
-        for process in self._all():
+        for process in self._processes:
             process.close()
         self._close_runner()
 
@@ -242,19 +298,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     ) -> None:
         self.close()
 
-    def _process(self, component: str, executor: int) -> Process:
-        if component == ACKER_COMPONENT:
-            config = self.topology.config
-            return AckerProcess(self._world, list(range(executor, config.acker_tasks, config.topology_acker_executors)))
-        spec = self.topology.component(component)
-        role: Callable[[World, str, list[int]], Process] = SpoutProcess if spec.kind == "spout" else BoltProcess
-        return role(self._world, component, list(range(executor, spec.num_tasks, spec.parallelism)))
-
-    def _all(self) -> list[Process]:
-        if self._flat is None:
-            self._flat = [process for executors in self._processes.values() for process in executors]
-        return self._flat
-
     def _known(self, component: str) -> str:
         if component in self.topology.components or component == ACKER_COMPONENT:
             return component
@@ -262,15 +305,26 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             return ACKER_COMPONENT
         return self.topology.component(component).id  # raises, naming the known ones
 
+    def _numbers(self, component: str, executor: int | None) -> Iterable[int]:
+        return range(len(self._processes.of(self._known(component)))) if executor is None else (executor,)
+
+    def _tell_of(self, component: str, number: int, what: str) -> None:
+        self._world.tell(f"at {self.now:g} s {component} {number} {what}")
+
     def _outcomes(self, told: dict[int, list[Any]], spout: str, task: int | None) -> list[Any]:
         ids = self.topology.task_ids(spout)
         return [message for task_id in (ids if task is None else (ids[task],)) for message in told[task_id]]
 
     def _begin_needed_checkpoints(self) -> bool:
-        needed = [process for process in self._all() if process.needs_checkpoint]
+        needed = [process for process in self._processes if process.needs_checkpoint]
         for process in needed:
             process.begin_checkpoint()
         return bool(needed)
+
+    def _end_waits(self) -> bool:
+        """When nobody else has anything to do, who slept wakes up and what stood still moves."""
+        healed, woken = self.heal(), self._world.scheduler.wake_sleepers()
+        return healed or woken
 
 
 def _quantum(topology: Topology) -> float:

@@ -1,11 +1,11 @@
 """Runs a topology on fixed input to its end (Storm's `Testing.completeTopology`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.replaced import replace_components
 from kstorm.testing.spouts import FixedTuple, FixedTupleSpout
 from kstorm.topology import Topology
 
@@ -26,12 +26,11 @@ def complete_topology(
     `TopologyError` if it names a component that is no spout, or leaves a spout out.
     """
     _check_names(topology, set(tuples))
-    components = dict(topology.components)
+    spouts = {}
     for name, given in tuples.items():
-        spec = components[name]
-        streams = {stream.id: stream.fields for stream in spec.streams.values()}
-        components[name] = replace(spec, component=FixedTupleSpout(given, streams))
-    with LocalCluster(Topology(topology.name, topology.config, components), seed, resources) as cluster:
+        streams = {stream.id: stream.fields for stream in topology.component(name).streams.values()}
+        spouts[name] = FixedTupleSpout(given, streams)
+    with LocalCluster(replace_components(topology, spouts), seed, resources) as cluster:
         cluster.run_until_idle()
         for _ in range(_MOST_STRIDES):
             if not cluster.pending:

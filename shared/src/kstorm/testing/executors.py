@@ -12,25 +12,30 @@ from kstorm.core.spout_task import SpoutTask
 from kstorm.core.state import TaskState
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode
 from kstorm.errors import TupleTooLargeError
+from kstorm.testing.disks import Disk
 from kstorm.testing.logs import Place
-from kstorm.testing.process import Process, Step
+from kstorm.testing.process import Process
+from kstorm.testing.scheduler import NOTHING, Step
 from kstorm.testing.world import World
 from kstorm.topology import BasicBolt, Bolt, Spout, Stateful, TopologyContext
-from kstorm.topology.topology import ACKER_COMPONENT
+
+_RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
+
+PROCESS = "process"
+"""Under this name spouts find their process in `TopologyContext.resources`."""
 
 
 class BoltProcess(Process):
     """Executes frames of tuples. If the bolt is stateful, its acks leave with a checkpoint, its results at once."""
 
-    def __init__(self, world: World, component: str, tasks: list[int]) -> None:
-        super().__init__(world, component, tasks)
+    def __init__(self, world: World, component: str, disk: Disk) -> None:
+        super().__init__(world, component, disk)
         self.outbox = Outbox(world.topology)
         self.bolts: dict[int, BoltTask] = {}
         self.states: dict[int, TaskState] = {}
-        for task in tasks:
-            self._start(task)
 
-    def _start(self, task: int) -> None:
+    def start_task(self, task: int) -> None:
+        """Copies the bolt, prepares it, recovers its state."""
         world, component = self.world, self.component
         spec = world.topology.component(component)
         bolt: Any = deepcopy(spec.component)
@@ -45,8 +50,8 @@ class BoltProcess(Process):
         elif isinstance(bolt, Bolt):
             world.wait(bolt.prepare(spec.config, context, running.collector))
         if isinstance(bolt, Stateful):
-            table = world.logs.table(self._state_place(task))
-            state = self.states[task] = TaskState(table.get, lambda: list(table.items()))
+            rows = self.disk.open(world.logs, self._state_place(task))
+            state = self.states[task] = TaskState(rows.get, lambda: list(rows.items()))
             world.wait(bolt.init_state(state))
         world.run(running.tick(world.now))  # the first call only starts the clock of the ticks
         self.consume(task, (world.topology.bolt_topic(component), task))
@@ -63,8 +68,17 @@ class BoltProcess(Process):
         if not self.states:
             self.send(self.outbox.drain_acks())
 
+    def leave_task(self, task: int) -> None:
+        """Calls `cleanup`."""
+        self.world.wait(self.bolts[task].bolt.cleanup())
+
+    def end_task(self, task: int) -> None:
+        """Drops it, with whatever it held."""
+        self.outbox.forget(self.bolts.pop(task).task_id)
+        self.states.pop(task, None)
+
     def checkpoint(self) -> Iterator[None]:
-        """Results delivered, state stored, acks delivered, offsets committed."""
+        """Results delivered, state stored, offsets committed, and only then the acks that wait for the state."""
         self.needs_checkpoint = False
         self._drain()
         acks, positions = self.outbox.drain_acks(), self.positions()
@@ -74,10 +88,11 @@ class BoltProcess(Process):
             for key, value in changed:
                 self.store(self._state_place(task), key, value)
                 yield
-            self.states[task].stored()
+        for state in self.states.values():
+            state.stored()
+        self.commit(positions)
         self.send(acks)
         yield
-        self.commit(positions)
 
     def tick(self) -> None:
         """Executes tick tuples that are due."""
@@ -90,8 +105,8 @@ class BoltProcess(Process):
 
     def close(self) -> None:
         """Calls `cleanup`."""
-        for running in self.bolts.values():
-            self.world.wait(running.bolt.cleanup())
+        for task in self.bolts:
+            self.leave_task(task)
 
     def _state_place(self, task: int) -> Place:
         return self.world.topology.state_topic(self.component), task
@@ -100,16 +115,14 @@ class BoltProcess(Process):
 class SpoutProcess(Process):
     """Calls `next_tuple` until nothing comes, and hands in completions."""
 
-    def __init__(self, world: World, component: str, tasks: list[int]) -> None:
-        super().__init__(world, component, tasks)
+    def __init__(self, world: World, component: str, disk: Disk) -> None:
+        super().__init__(world, component, disk)
         self.outbox = Outbox(world.topology)
         self.spouts: dict[int, SpoutTask] = {}
-        self.asleep: set[int] = set()
-        """Tasks that had nothing to emit when last asked."""
-        for task in tasks:
-            self._start(task)
+        self._dry: set[int] = set()  # tasks that had nothing to emit when last asked
 
-    def _start(self, task: int) -> None:
+    def start_task(self, task: int) -> None:
+        """Copies the spout, opens and activates it."""
         world, component = self.world, self.component
         spec = world.topology.component(component)
         spout: Any = deepcopy(spec.component)
@@ -126,29 +139,54 @@ class SpoutProcess(Process):
             world.now,
         )
         world.note_emits(running.collector, component)
-        context = TopologyContext(world.topology, component, task, world.resources)
+        context = TopologyContext(world.topology, component, task, {**world.resources, PROCESS: self})
         world.wait(spout.open(spec.config, context, running.collector))
         world.wait(spout.activate())
         self.consume(task, (world.topology.completions_topic(component), task))
 
+    def leave_task(self, task: int) -> None:
+        """Calls `deactivate` and `close`."""
+        spout = self.spouts[task].spout
+        self.world.wait(spout.deactivate())
+        self.world.wait(spout.close())
+
+    def end_task(self, task: int) -> None:
+        """Drops it, with what it had in flight."""
+        self.tally()
+        del self.spouts[task]
+
+    def tally(self) -> None:
+        """News of trees that are not the spout's."""
+        for running in self.spouts.values():
+            self.world.seen["news of unknown trees"] += running.unknown
+            running.unknown = 0
+
     def ready(self) -> list[Step]:
-        """As of every process, and `next_tuple` of the tasks that are awake."""
+        """As of every process, and `next_tuple` of the tasks that may have something to emit."""
         steps = super().ready()
-        steps.extend(partial(self._next_tuple, task) for task in self.tasks if task not in self.asleep)
+        if len(self._dry) < len(self.spouts):
+            asked = self._dry | self._leaving.keys()
+            steps.extend(partial(self._next_tuple, task) for task in self.spouts if task not in asked)
         return steps
 
-    def _next_tuple(self, task: int) -> None:
+    def ask_again(self) -> None:
+        """Spouts that had nothing to emit may have something now."""
+        self._dry.clear()
+        self.wake()
+
+    def _next_tuple(self, task: int) -> object:
         running = self.spouts[task]
         before = running.collector.emitted, running.acked, len(self.outbox.letters)
         self.world.run(running.next_tuple(self.world.now))
         if before == (running.collector.emitted, running.acked, len(self.outbox.letters)):
-            self.asleep.add(task)
-        else:
-            self.changed = True
+            self._dry.add(task)
+            return NOTHING
+        self.changed = True
+        return None
 
     def take(self, task: int, record: bytes, offset: int) -> None:
         """Tells the spout how trees ended."""
-        self.asleep.discard(task)
+        self._dry.discard(task)
         frame = decode(CompletionFrame, record)
         self.world.run(self.spouts[task].completed(frame, self.world.now))
 
@@ -169,31 +207,49 @@ class SpoutProcess(Process):
 
     def tick(self) -> None:
         """Fails trees that took too long; asks every task again."""
-        self.asleep.clear()
         self.changed = True
-        for running in self.spouts.values():
-            self.world.run(running.tick(self.world.now))
+        self.ask_again()
+        for task, running in self.spouts.items():
+            if task not in self._leaving:
+                self.world.run(running.tick(self.world.now))
 
     def close(self) -> None:
         """Calls `deactivate` and `close`."""
-        for running in self.spouts.values():
-            self.world.wait(running.spout.deactivate())
-            self.world.wait(running.spout.close())
+        for task in self.spouts:
+            self.leave_task(task)
 
 
 class AckerProcess(Process):
     """Keeps the ledgers of some acker tasks."""
 
-    def __init__(self, world: World, tasks: list[int]) -> None:
-        super().__init__(world, ACKER_COMPONENT, tasks)
+    def __init__(self, world: World, component: str, disk: Disk) -> None:
+        super().__init__(world, component, disk)
         self.box = CompletionBox(world.topology)
         self.ledgers: dict[int, Ledger] = {}
         self._every = world.topology.longest_message_timeout_secs
         self._next_rotation = world.now + self._every
-        for task in tasks:
-            ledger = self.ledgers[task] = Ledger(self.box)
-            ledger.restore(world.logs.table((world.topology.ledger_topic, task)).items())
-            self.consume(task, (world.topology.acker_topic, task))
+
+    def start_task(self, task: int) -> None:
+        """Recovers the ledger."""
+        topology, logs = self.world.topology, self.world.logs
+        ledger = self.ledgers[task] = Ledger(self.box)
+        ledger.restore(self.disk.open(logs, (topology.ledger_topic, task)).items())
+        self.consume(task, (topology.acker_topic, task))
+
+    def leave_task(self, task: int) -> None:
+        """The checkpoint that follows is all there is to do."""
+
+    def end_task(self, task: int) -> None:
+        """Drops it; the disk and the changelog have it."""
+        self.tally()
+        del self.ledgers[task]
+
+    def tally(self) -> None:
+        """What the ledger's rules kept out, and what expired."""
+        for ledger in self.ledgers.values():
+            for name in _RARE_IN_LEDGERS:
+                self.world.seen[name.replace("_", " ")] += getattr(ledger, name)
+                setattr(ledger, name, 0)
 
     def task_id(self, task: int) -> int:
         """Ackers have no topology-wide ids."""
@@ -205,7 +261,7 @@ class AckerProcess(Process):
 
     def drain(self) -> None:
         """Sends completions and failures."""
-        self.send(self.box.drain(self.tasks[0]))
+        self.send(self.box.drain(0))
 
     def checkpoint(self) -> Iterator[None]:
         """What the rows imply is delivered, the changed buckets are stored, offsets committed."""

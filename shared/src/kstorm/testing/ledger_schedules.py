@@ -8,8 +8,13 @@ from kstorm.core.outbox import CompletionBox
 from kstorm.testing.ledger_world import Copy, LedgerWorld, Tree
 
 
-def explore(seed: int, make: Callable[[CompletionBox], Ledger] = Ledger, steps: int = 120) -> LedgerWorld:
-    """One random schedule of the world, drawn from a seed; raises what goes wrong in it."""
+def explore(
+    seed: int, make: Callable[[CompletionBox], Ledger] = Ledger, steps: int = 120, often: int = 1
+) -> LedgerWorld:
+    """One random schedule of the world, drawn from a seed; raises what goes wrong in it.
+
+    Crashes, checkpoints and timeouts come `often` times as often as they would.
+    """
     random = Random(seed)
     world = LedgerWorld(make, seed=seed)
 
@@ -40,10 +45,10 @@ def explore(seed: int, make: Callable[[CompletionBox], Ledger] = Ledger, steps: 
         (1, lambda: on_tree(lambda tree: world.reset(process(), tree))),
         (5, world.tell),
         (1, world.lose_news),
-        (5, lambda: world.checkpoint(commit=random.random() < 0.8)),
+        (5 * often, lambda: world.checkpoint(commit=random.random() < 0.8)),
         (3, lambda: world.checkpoint(written=random.randrange(3))),
-        (3, lambda: world.crash(random.randrange(len(world.boundaries)))),
-        (3, world.rotate),
+        (3 * often, lambda: world.crash(random.randrange(len(world.boundaries)))),
+        (3 * often, world.rotate),
     ]
     weights, acts = zip(*actions, strict=True)
     for act in random.choices(acts, weights, k=steps):

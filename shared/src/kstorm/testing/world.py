@@ -1,7 +1,7 @@
 """What the processes of a simulated cluster share: the wiring, the broker, the clock, chance, and the notes for the test."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kstorm.core.ids import NextId
 from kstorm.core.tasks import OnError, Steps, awaitable
 from kstorm.testing.logs import Logs
+from kstorm.testing.scheduler import Scheduler
 from kstorm.topology import Topology
 
 
@@ -25,6 +26,10 @@ class TaskError:
     doing: str
 
 
+def untold(line: str) -> None:
+    """Nobody is told."""
+
+
 def _lists() -> "defaultdict[Any, list[Any]]":
     return defaultdict(list)
 
@@ -37,13 +42,20 @@ class World:
     random: Random
     next_id: NextId
     resources: dict[str, Any]
+    scheduler: Scheduler = field(init=False)
     logs: Logs = field(default_factory=Logs)
     now: float = 0.0
     """Virtual seconds since the cluster began."""
     fence: ClassVar[bool] = True
     """Whether zombies are refused; a test switches it off to see what it is for."""
-    tell: Callable[[str], None] = lambda line: None
+    duplicate: float = 0.0
+    """Probability that a record is delivered twice."""
+    reorder: float = 0.0
+    """Probability that a record overtakes the one before it on its way to the same partition."""
+    tell: Callable[[str], None] = untold
     """Is told what happens, in plain words."""
+    seen: Counter[str] = field(default_factory=Counter)
+    """How often what is rare has happened."""
     errors: list[TaskError] = field(default_factory=list)
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
     """(component, stream) → values, in the order of the emits."""
@@ -51,6 +63,13 @@ class World:
     """Spout task → message ids."""
     failed: defaultdict[int, list[Any]] = field(default_factory=_lists)
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+
+    def __post_init__(self) -> None:
+        self.scheduler = Scheduler(self.random)
+
+    def count(self, what: str) -> None:
+        """Notes that something rare has happened."""
+        self.seen[what] += 1
 
     def run(self, steps: Steps) -> None:
         """Runs a task's piece of work to its end; only `async` methods of a component need the event loop."""
@@ -81,7 +100,8 @@ class World:
         def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
             some = list(map(list, tuples))
             self.emitted[component, stream] += some
-            self.tell(f"{component} emits on {stream!r}: {some}")
+            if self.tell is not untold:
+                self.tell(f"{component} emits on {stream!r}: {some}")
 
         collector.observe = observe
 

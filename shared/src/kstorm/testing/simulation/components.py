@@ -3,6 +3,7 @@
 Tuples have the fields `message`, `attempt` (the number of the spout's emit) and `emit` (their own number).
 """
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,9 +57,10 @@ class Source(Spout):
 
     def _begin(self) -> tuple[Message, int]:
         message = self.todo.popleft()
-        self.truth.attempts += 1
         self.in_flight.add(message)
-        return message, self.truth.new_emit()
+        attempt = self.truth.new_emit()
+        self.truth.attempts[message].add(attempt)
+        return message, attempt
 
     def ack(self, message_id: tuple[Message, int]) -> None:
         """The message must have been processed completely, in this very attempt."""
@@ -213,18 +215,18 @@ class Join(_Telling):
     def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
         super().__init__(truth)
         self.faults = faults
-        self.held: dict[Message, Tuple] = {}
+        self.held: dict[int, Tuple] = {}
 
     def execute(self, tuple: Tuple) -> None:
-        """Joins, or holds and drops what an older attempt left here."""
+        """Joins, or holds."""
         fault = self.faults.strike(self.truth, self.context.component, tuple)
         if fault in ("fail", "raise"):
             raise FailedException("as told")
-        other = self.held.get(tuple["message"])
-        if other is None or other["attempt"] != tuple["attempt"] or other.source_component == tuple.source_component:
-            self.held[tuple["message"]] = tuple
+        other = self.held.get(tuple["attempt"])
+        if other is None or other.source_component == tuple.source_component:
+            self.held[tuple["attempt"]] = tuple
             return
-        del self.held[tuple["message"]]
+        del self.held[tuple["attempt"]]
         joined = self.tell_emit(tuple, [other, tuple])
         self.tell_ack(other, [joined])
         if fault != "forget":
@@ -260,7 +262,7 @@ class Tally(StatefulBasicBolt):
         """One stream."""
         declarer.declare(*FIELDS)
 
-    async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> Awaitable[None] | None:
         """Counts, passes on; the ack comes by itself."""
         if self.faults.strike(self.truth, self.context.component, tuple):
             raise FailedException("as told")
@@ -271,7 +273,16 @@ class Tally(StatefulBasicBolt):
         self.truth.executed(tuple["emit"], self.context.task_id, [emit])
         if tuple.root:  # what hangs on no tree may get lost, if a zombie is the only one that it succeeds with
             self.truth.counted.add((self.context.component, tuple["message"]))
+        return None
 
     def counted(self) -> set[Message]:
         """What is in the state."""
         return {message for _, messages in self.state.items() for message in messages}
+
+
+class AsyncTally(Tally):
+    """The same, as a coroutine."""
+
+    async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """As `Tally` does."""
+        super().execute(tuple, collector)

@@ -1,16 +1,19 @@
-"""One seeded schedule: a random topology, messages, crashes at random steps; then calm, and the reckoning."""
+"""One seeded schedule: a random topology, messages, faults between any two steps; then calm, and the reckoning."""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from kstorm.errors import KstormError
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.simulation.components import Tally
-from kstorm.testing.simulation.topologies import TIMEOUT, random_topology
+from kstorm.testing.simulation.faults import Adversary, Weather
+from kstorm.testing.simulation.kafka_source import TOPIC, SourceTopic
+from kstorm.testing.simulation.topologies import TICK_SECS, TIMEOUT, random_topology
 from kstorm.testing.simulation.truth import Truth
+from kstorm.testing.world import untold
 from kstorm.topology import Topology
-from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_ROUNDS = 60
 """Half timeouts until which every message must be acked once faults have stopped."""
@@ -26,94 +29,107 @@ class Report:
 
     seed: int
     messages: int
-    attempts: int = 0
-    """Spout tuples emitted: more than messages where some were replayed."""
+    replays: int = 0
+    """Emits of messages that had been emitted before."""
     executions: int = 0
     """Tuples executed and acked by bolts."""
     steps: int = 0
+    """Steps among faults."""
     faults: Counter[str] = field(default_factory=Counter)
-    """Crashes by role, checkpoints begun, stalls."""
+    """How often which fault was made."""
+    seen: Counter[str] = field(default_factory=Counter)
+    """How often what is rare happened in kstorm."""
     seconds: float = 0.0
     """Virtual time until everything was done."""
 
 
-def run_schedule(seed: int, tell: Callable[[str], None] = lambda line: None) -> Report:
+def run_schedule(seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None) -> Report:
     """Draws a topology and a schedule from a seed and runs it; `tell` hears its story. Raises `ViolationError`."""
     random = Random(f"schedule {seed}")
+    drawn = random.choice((Weather.FOUL, Weather.FOUL, Weather.GENTLE, Weather.STORM))
+    weather = weather or drawn
     truth = Truth(messages=random.randint(3, 10))
-    return run_topology(
-        random_topology(random, truth), truth, seed, fault_steps=random.choice((0, 150, 300)), tell=tell
-    )
+    kafka = weather is Weather.STORM or random.random() < 0.3
+    source = SourceTopic(random, truth, random.choice((1, 2, 3))) if kafka else None
+    topology = random_topology(random, truth, source, weather is Weather.GENTLE)
+    return run_topology(topology, truth, seed, random.choice((0, 150, 150, 300)), source, weather, tell)
 
 
 def run_topology(
-    topology: Topology, truth: Truth, seed: int, fault_steps: int, tell: Callable[[str], None] = lambda line: None
+    topology: Topology,
+    truth: Truth,
+    seed: int,
+    fault_steps: int,
+    source: SourceTopic | None = None,
+    weather: Weather = Weather.FOUL,
+    tell: Callable[[str], None] = untold,
 ) -> Report:
     """Runs a topology of simulated components through so many steps among faults, then until all is done."""
     report = Report(seed, truth.messages)
-    with LocalCluster(topology, seed, tell=tell) as cluster:
+    random = Random(f"faults {seed}")
+    with LocalCluster(topology, seed, {} if source is None else source.resources, tell) as cluster:
+        if source is not None:
+            source.letters = lambda: cluster.sent(topology.dead_letters_topic)
+        adversary = Adversary(cluster, source, random, weather)
         try:
-            _among_faults(cluster, truth, report, Random(f"faults {seed}"), fault_steps)
-            _in_calm(cluster, truth, report)
-            _reckon(cluster, truth)
-        except ViolationError as error:
+            _among_faults(cluster, truth, adversary, report, fault_steps)
+            _in_calm(cluster, truth, adversary, report)
+            _reckon(cluster, truth, source)
+            if weather is Weather.GENTLE:
+                _expect(not truth.replays, f"{truth.replays} messages were replayed, and nothing called for it")
+        except (ViolationError, KstormError) as error:  # KstormError: it never came to rest
             raise ViolationError(f"seed {seed}: {error}") from None
-    report.attempts, report.executions = truth.attempts, truth.executions
+        report.replays, report.executions = truth.replays, truth.executions
+        report.faults, report.seen = adversary.struck, cluster.seen
     return report
 
 
-def _among_faults(cluster: LocalCluster, truth: Truth, report: Report, random: Random, steps: int) -> None:
-    names = [*cluster.topology.components, ACKER_COMPONENT, ACKER_COMPONENT]
+def _among_faults(cluster: LocalCluster, truth: Truth, adversary: Adversary, report: Report, steps: int) -> None:
+    adversary.begin()
     for _ in range(steps):
         report.steps += 1
-        chance = random.random()
-        if chance < 0.015:
-            _crash(cluster, report, random, random.choice(names))
-        elif chance < 0.019:
-            cluster.bury()
-        elif chance < 0.05:
-            cluster.begin_checkpoint(random.choice(names))
-            report.faults["checkpoint"] += 1
-        elif chance < 0.055 or not cluster.step():
-            cluster.advance_time(random.uniform(1, TIMEOUT / 2), run=False)
-            report.faults["stall"] += 1
+        adversary.strike()
+        if not cluster.step():
+            adversary.pass_time()
         _expect_no_violation(truth)
 
 
-def _crash(cluster: LocalCluster, report: Report, random: Random, name: str) -> None:
-    if name == ACKER_COMPONENT:
-        role, executors = "acker", cluster.topology.config.topology_acker_executors
-    else:
-        spec = cluster.topology.component(name)
-        role, executors = spec.kind, spec.parallelism
-    executor = random.randrange(executors)
-    if role != "spout" and random.random() < 0.3:
-        cluster.pause(name, executor)
-        report.faults[f"zombie of a {role}"] += 1
-    else:
-        cluster.crash(name, executor)
-        report.faults[f"crash of a {role}"] += 1
-
-
-def _in_calm(cluster: LocalCluster, truth: Truth, report: Report) -> None:
+def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Adversary, report: Report) -> None:
     """Faults have stopped: every message is acked, in bounded time; the last zombies wake up when all is quiet."""
+    adversary.end()
     for _ in range(_MOST_ROUNDS):
+        adversary.lay_the_dead_to_rest()
         cluster.run_until_idle()
         _expect_no_violation(truth)
         if len(truth.finished) == truth.messages:
             report.seconds = cluster.now
             return
-        cluster.advance_time(TIMEOUT / 2)
+        _let_pass(cluster, TIMEOUT / 2)
     missing = sorted(set(range(truth.messages)) - truth.finished)
     raise ViolationError(f"messages {missing} were not acked within {_MOST_ROUNDS / 2:g} timeouts after the last fault")
 
 
-def _reckon(cluster: LocalCluster, truth: Truth) -> None:
+def _let_pass(cluster: LocalCluster, seconds: float) -> None:
+    """Time passes, and all that there is to do is done."""
+    until = cluster.now + seconds
+    while cluster.now < until:  # in strides in which tuples that wait for a tick move by one bolt
+        cluster.advance_time(min(TICK_SECS, until - cluster.now), run=False)
+        cluster.run_until_idle()
+    cluster.checkpoint()
+
+
+def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> None:
     """Nothing is left: no tree, no pending message; and what was acked is in every state that it should be in."""
-    cluster.advance_time(4 * TIMEOUT)
+    for _ in range(4):
+        _let_pass(cluster, TIMEOUT)
     _expect_no_violation(truth)
-    left = {"open trees": cluster.open_trees, "pending": cluster.pending, "dead letters": len(cluster.dead_letters)}
+    letters = [letter for letter in cluster.dead_letters if source is None or letter.topic != TOPIC]
+    left = {"open trees": cluster.open_trees, "pending": cluster.pending, "strange dead letters": len(letters)}
+    left["processes with something on its way"] = cluster.unsettled
     _expect(not any(left.values()), f"when all was done there were left: {left}")
+    if source is not None:
+        unfair = source.zookeeper.unfair
+        _expect(not unfair, f"sessions were fenced from {unfair}, and held the lock all the time")
     strange = [error for error in cluster.errors if str(error.error) != "as told"]
     _expect(not strange, f"errors that no component was told to make: {strange}")
     for spec in cluster.topology.bolts:

@@ -6,6 +6,7 @@ from random import Random
 from kstorm.testing.simulation.components import (
     NO_FAULTS,
     SIDE,
+    AsyncTally,
     BatchRelay,
     Collect,
     Faults,
@@ -15,14 +16,19 @@ from kstorm.testing.simulation.components import (
     Source,
     Tally,
 )
+from kstorm.testing.simulation.kafka_source import SourceTopic
 from kstorm.testing.simulation.truth import Truth
 from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
 
 TIMEOUT = 30.0
+TICK_SECS = 10
 
 
-def random_topology(random: Random, truth: Truth) -> Topology:
-    """A topology of two to six components."""
+def random_topology(random: Random, truth: Truth, source: SourceTopic | None = None, gentle: bool = False) -> Topology:
+    """A topology of two to six components. With a `source` its spout is a `KafkaSpout` on that.
+
+    `gentle`: all bolts behave, and none waits for a tick.
+    """
     config = Config(
         topology_message_timeout_secs=TIMEOUT,
         topology_acker_executors=random.choice((1, 1, 2)),
@@ -30,9 +36,9 @@ def random_topology(random: Random, truth: Truth) -> Topology:
         topology_max_spout_pending=random.choice((2, 5, 2000)),
         topology_frame_max_tuples=random.choice((1, 3, 4000)),
     )
-    wiring = _Wiring(TopologyBuilder("sim", config), random, truth)
-    shape: Callable[[], None] = random.choice((wiring.chain, wiring.fan, wiring.diamond, wiring.collector))
-    shape()
+    wiring = _Wiring(TopologyBuilder("sim", config), random, truth, source, gentle)
+    shapes: list[Callable[[], None]] = [wiring.chain, wiring.fan, wiring.diamond]
+    random.choice(shapes if gentle else [*shapes, wiring.collector])()
     return wiring.builder.build()
 
 
@@ -51,11 +57,15 @@ def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> 
 class _Wiring:
     """Shapes, each drawn on one builder."""
 
-    def __init__(self, builder: TopologyBuilder, random: Random, truth: Truth) -> None:
-        self.builder, self.random, self.truth = builder, random, truth
-        self.good = random.random() < 0.3
+    def __init__(
+        self, builder: TopologyBuilder, random: Random, truth: Truth, source: SourceTopic | None, gentle: bool
+    ) -> None:
+        self.builder, self.random, self.truth, self.gentle = builder, random, truth, gentle
+        self.good = gentle or random.random() < 0.3
         """Whether all bolts behave."""
-        builder.set_spout("source", Source(truth, random.choice((0, 0, 3))), *self._sizes()[:1])
+        spout = Source(truth, random.choice((0, 0, 3))) if source is None else source.spout()
+        parallelism, tasks = self._sizes()
+        builder.set_spout("source", spout, parallelism).set_num_tasks(tasks)
 
     def chain(self) -> None:
         """source → relay → … → tally."""
@@ -86,20 +96,21 @@ class _Wiring:
         """A bolt that anchors to several messages at once."""
         self._relay("relay", "source")
         collect = self._bolt("collect", Collect(self.truth, self.random.randint(2, 4)))
-        self._any_grouping(collect, "relay").add_configurations(topology_tick_tuple_freq_secs=10)
+        self._any_grouping(collect, "relay").add_configurations(topology_tick_tuple_freq_secs=TICK_SECS)
         self._relay("end", "collect", children=0)
 
     def _relay(self, name: str, before: str, stream: str = "default", children: int | None = None) -> str:
         some = self.random.choice((1, 1, 2)) if children is None else children
-        kind = self.random.choice((Relay, BatchRelay, LateRelay))
+        kind = self.random.choice((Relay, BatchRelay) if self.gentle else (Relay, BatchRelay, LateRelay))
         relay = kind(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
         bolt = self._any_grouping(self._bolt(name, relay), before, stream)
         if kind is LateRelay:
-            bolt.add_configurations(topology_tick_tuple_freq_secs=10)
+            bolt.add_configurations(topology_tick_tuple_freq_secs=TICK_SECS)
         return name
 
     def _tally(self, name: str, before: str) -> None:
-        self._bolt(name, Tally(self.truth, self._faults())).fields_grouping(before, "message")
+        kind = self.random.choice((Tally, Tally, AsyncTally))
+        self._bolt(name, kind(self.truth, self._faults())).fields_grouping(before, "message")
 
     def _bolt(self, name: str, bolt: Relay | Join | Collect | Tally) -> BoltDeclarer:
         parallelism, tasks = self._sizes()

@@ -22,8 +22,8 @@ class Truth:
     messages: int
     finished: set[Message] = field(default_factory=set)
     """Messages whose ack the spout was told."""
-    attempts: int = 0
-    """Emits by spouts; each is a tree of its own."""
+    attempts: defaultdict[Message, set[Any]] = field(default_factory=lambda: defaultdict(set))
+    """What each message was emitted as, by spouts; more than once if it was replayed."""
     executions: int = 0
     counted: set[tuple[str, Message]] = field(default_factory=set)
     """Which stateful bolts have counted which messages, whether or not their state survived."""
@@ -36,6 +36,11 @@ class Truth:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Truth":
         return self
+
+    @property
+    def replays(self) -> int:
+        """How often a message was emitted again."""
+        return sum(len(attempts) - 1 for attempts in self.attempts.values())
 
     def new_emit(self) -> int:
         """A number for an emit."""

@@ -1,0 +1,108 @@
+"""A word count of random sentences, by a spout that has no queue behind it: it keeps what it emits, and emits it again.
+
+After the seed's `RandomSentenceSpout`: a sentence waits in the spout's own cache until its tree is complete; if it fails,
+`fail` emits it again. That holds against bolts and ackers that die, not against the death of the spout itself, whose
+cache dies with it. Where no message may be lost, read them from a source that keeps them: `KafkaSpout`, `RabbitMQSpout`
+or `KestrelSpout`.
+"""
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from kstorm.kafka import KafkaBolt
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    Spout,
+    SpoutOutputCollector,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+)
+
+SENTENCES: Final = (
+    "the cow jumped over the moon",
+    "an apple a day keeps the doctor away",
+    "four score and seven years ago",
+    "snow white and the seven dwarfs",
+    "i am at two with nature",
+)
+
+
+class RandomSentenceSpout(Spout):
+    """Emits a sentence, taken at random, every `interval_secs`; each until it has been processed."""
+
+    def __init__(self, interval_secs: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval, self._clock = interval_secs, clock
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Nothing is pending yet."""
+        super().open(config, context, collector)
+        self.pending: dict[uuid.UUID, str] = {}
+        self._next = self._clock()
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The sentence."""
+        declarer.declare("sentence")
+
+    def next_tuple(self) -> None:
+        """Emits a sentence if it is time for one; it looks at a clock, since `next_tuple` must not sleep."""
+        if self._clock() < self._next:
+            return
+        self._next += self._interval
+        message_id = uuid.uuid4()
+        self.pending[message_id] = random.choice(SENTENCES)
+        self.collector.emit([self.pending[message_id]], message_id)
+
+    def ack(self, message_id: uuid.UUID) -> None:
+        """The sentence is processed, and can be forgotten."""
+        del self.pending[message_id]
+
+    def fail(self, message_id: uuid.UUID) -> None:
+        """Emits the sentence again, under the id that it has."""
+        self.collector.emit([self.pending[message_id]], message_id)
+
+
+class SplitSentence(BasicBolt):
+    """Splits a sentence into words."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A word."""
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits each word, anchored to the sentence."""
+        for word in tuple["sentence"].split():
+            collector.emit([word])
+
+
+class WordCount(StatefulBasicBolt):
+    """Counts words; the counts survive the process."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The word and its count, as a `KafkaBolt` reads them by default."""
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits the new count."""
+        count = self.state.get(tuple["word"], 0) + 1
+        self.state.put(tuple["word"], count)
+        collector.emit([tuple["word"], count])
+
+
+def topology() -> Topology:
+    """`./run topology examples.random_sentence:topology --topic random-words`."""
+    builder = TopologyBuilder("random-sentences")
+    builder.set_spout("sentences", RandomSentenceSpout())
+    builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("sentences")
+    builder.set_bolt("count", WordCount(), 2).fields_grouping("split", Fields("word"))
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("random-words")).fields_grouping("count", Fields("key"))
+    return builder.build()

@@ -1,0 +1,1 @@
+"""`./run sim`: schedules by the thousand, on all processors; what they met, and what of the code they rarely reached."""

@@ -1,0 +1,98 @@
+"""Fixtures for tests of bolts and topologies; pytest loads this wherever kstorm is installed.
+
+* `local_cluster(topology, …)`: a `LocalCluster` that is closed after the test;
+* `complete_topology(topology, tuples, …)`: runs a topology on fixed input;
+* `bolt_tester(bolt, *fields, …)`: a `BoltTester`, cleaned up after the test.
+
+Clusters take their seed from `--kstorm-seed N` (0 by default, or `random`), and a test that fails says which it had.
+`@pytest.mark.parametrize("kstorm_seed", range(20))` runs a test under twenty. Nothing of kstorm is imported before a test
+asks for a fixture: whoever tests other things pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from kstorm.testing import BoltTester, LocalCluster
+    from kstorm.topology import BasicBolt, Bolt, Topology
+
+_OPTION = "--kstorm-seed"
+_SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the seed of clusters."""
+    parser.getgroup("kstorm").addoption(
+        _OPTION,
+        type=number_or_random,
+        default=0,
+        metavar="N",
+        help="seed of the clusters of the fixtures local_cluster and complete_topology: a number, or 'random' (default 0)",
+    )
+
+
+def number_or_random(text: str) -> int:
+    """The value of the option; under this name pytest refuses another."""
+    return SystemRandom().getrandbits(32) if text == "random" else int(text)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tells the seed of a failed test's clusters."""
+    report = yield
+    if report.failed and _SEED in item.stash:
+        report.sections.append(("kstorm", f"the seed of its clusters: {_OPTION} {item.stash[_SEED]}"))
+    return report
+
+
+@pytest.fixture
+def kstorm_seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this test's clusters: `--kstorm-seed`."""
+    seed: int = request.config.getoption(_OPTION)
+    return seed
+
+
+@pytest.fixture
+def local_cluster(kstorm_seed: int, request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalCluster]]:
+    """Makes a `LocalCluster` of a topology; takes its arguments but the seed, and closes it after the test."""
+    from kstorm.testing import LocalCluster
+
+    request.node.stash[_SEED] = kstorm_seed
+    with ExitStack() as stack:
+
+        def make(topology: Topology, **arguments: Any) -> LocalCluster:
+            return stack.enter_context(LocalCluster(topology, kstorm_seed, **arguments))
+
+        yield make
+
+
+@pytest.fixture
+def complete_topology(kstorm_seed: int, request: pytest.FixtureRequest) -> Callable[..., LocalCluster]:
+    """`kstorm.testing.complete_topology` with this test's seed."""
+    from kstorm.testing import complete_topology
+
+    request.node.stash[_SEED] = kstorm_seed
+    return partial(complete_topology, seed=kstorm_seed)
+
+
+@pytest.fixture
+def bolt_tester() -> Iterator[Callable[..., BoltTester[Any]]]:
+    """Makes a `BoltTester` of a bolt; takes its other arguments too, and cleans up after the test."""
+    from kstorm.testing import BoltTester
+
+    with ExitStack() as stack:
+
+        def make(bolt: Bolt | BasicBolt, *fields: Any, **arguments: Any) -> BoltTester[Any]:
+            tester = BoltTester(bolt, *fields, **arguments)
+            stack.callback(tester.close)
+            return tester
+
+        yield make

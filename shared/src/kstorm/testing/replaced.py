@@ -1,0 +1,25 @@
+"""A topology with other components in the place of some: what needs a server gives way to what a test can feed and read.
+
+tested = replace_components(topology, {"sentences": FeederSpout("sentence"), "sink": TupleCaptureBolt()})
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kstorm.errors import TopologyError
+from kstorm.topology import BasicBolt, Bolt, Spout, Topology
+
+
+def replace_components(topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]) -> Topology:
+    """A copy of the topology with these components by id (Storm's `MockedSources`, for bolts too).
+
+    Wiring, tasks, settings and streams stay: a replacement emits on the streams that the original declared. Raises
+    `TopologyError` for an id that the topology does not have, and for a spout in a bolt's place or the reverse.
+    """
+    replaced = dict(topology.components)
+    for name, component in components.items():
+        spec = topology.component(name)
+        if isinstance(component, Spout) != (spec.kind == "spout"):
+            raise TopologyError(f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot take its place")
+        replaced[name] = replace(spec, component=component)
+    return Topology(topology.name, topology.config, replaced)

@@ -1,0 +1,118 @@
+"""Hypothesis strategies: values, tuples, messages and whole topologies. They need the extra `kstorm[testing]`.
+
+    @given(messages("sentence", sentence=st.text()))
+    def test_every_sentence_is_done(sentences):
+        assert complete_topology(topology, {"sentences": sentences}).acked("sentences") == list(range(len(sentences)))
+
+All shrink towards little: None, few fields, one spout with one bolt of one task.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC
+from typing import Any
+
+from kstorm.testing.drawn import DrawnTopology, Drop, FanOut, Hold, PassOn
+from kstorm.testing.spouts import FeederSpout
+from kstorm.topology import BasicBolt, Bolt, BoltDeclarer, Config, Fields, OutputFieldsDeclarer, TopologyBuilder
+
+try:
+    from hypothesis import strategies as st
+except ImportError:
+    raise ImportError(
+        "kstorm.testing.strategies needs Hypothesis, which is not installed: install kstorm[testing]"
+    ) from None
+
+_GROUPINGS = ("shuffle", "global", "none", "fields", "partial_key", "all")
+
+
+def values() -> st.SearchStrategy[Any]:
+    """Anything that arrives in a tuple as it was emitted, up to a few levels of lists and dicts.
+
+    That is None, booleans, integers from -2^63 to below 2^64, floats, strings, bytes, datetimes with a time zone. NaN is
+    left out, since it equals nothing. What arrives as something else (a tuple as a list, a date as a string) is too.
+    """
+    integers = st.integers(-(2**63), 2**64 - 1)
+    plain = (
+        st.none()
+        | st.booleans()
+        | integers
+        | st.floats(allow_nan=False)
+        | st.text()
+        | st.binary()
+        | st.datetimes(timezones=st.just(UTC))
+    )
+    keys = st.text() | integers | st.binary()
+    return plain | st.recursive(
+        plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=6
+    )
+
+
+def tuples(*fields: str | Iterable[str], **of: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """The values of one tuple with these fields: `tuples("word", "count", count=st.integers())`.
+
+    A field without a strategy of its own takes any of `values()`. Raises `TopologyError` for fields that no stream could
+    have, and `ValueError` for a strategy of a field that is not among them.
+    """
+    names = Fields(*fields)
+    for name in of:
+        if name not in names:
+            raise ValueError(f"a strategy for the field {name!r}: the fields are {', '.join(names) or 'none'}")
+    return st.tuples(*(of.get(name, values()) for name in names)).map(list)
+
+
+def messages(
+    *fields: str | Iterable[str], max_size: int = 10, **of: st.SearchStrategy[Any]
+) -> st.SearchStrategy[list[list[Any]]]:
+    """What to give to a spout in `complete_topology`: up to `max_size` of `tuples(…)`, and perhaps none."""
+    return st.lists(tuples(*fields, **of), max_size=max_size)
+
+
+def any_bolts() -> st.SearchStrategy[BasicBolt | Bolt]:
+    """Bolts that take any tuples: one that passes them on, one that doubles them, one that drops them, one that holds."""
+    kinds: tuple[Callable[[], BasicBolt | Bolt], ...] = (PassOn, FanOut, Drop, Hold)
+    return st.sampled_from(kinds).map(lambda kind: kind())
+
+
+@st.composite
+def topologies(
+    draw: st.DrawFn,
+    bolts: st.SearchStrategy[Bolt | BasicBolt] | None = None,
+    fields: Iterable[str] = ("key", "value"),
+    max_bolts: int = 4,
+    max_tasks: int = 3,
+) -> DrawnTopology:
+    """Small valid topologies without cycles: one or two `FeederSpout`s with these fields, and one to `max_bolts` bolts.
+
+    Every bolt subscribes to streams of components before it, by groupings of all kinds but custom ones. `bolts` draws the
+    bolts (default: `any_bolts()`); each has to take the tuples of all others and of the spouts.
+    Spouts are called spout-0 and so on, bolts bolt-0.
+    """
+    some_bolt = any_bolts() if bolts is None else bolts
+    config = Config(topology_acker_executors=draw(st.integers(1, 2)), topology_acker_tasks=draw(st.integers(1, 3)))
+    builder = TopologyBuilder("drawn", config)
+    streams: list[tuple[str, str, Fields, bool]] = []
+    for number in range(draw(st.integers(1, 2))):
+        builder.set_spout(f"spout-{number}", FeederSpout(*fields), draw(st.integers(1, max_tasks)))
+        streams.append((f"spout-{number}", "default", Fields(*fields), False))
+    for number in range(draw(st.integers(1, max_bolts))):
+        name, bolt = f"bolt-{number}", draw(some_bolt)
+        executors = draw(st.integers(1, max_tasks))
+        declarer = builder.set_bolt(name, bolt, executors).set_num_tasks(draw(st.integers(executors, max_tasks)))
+        for stream in draw(st.lists(st.sampled_from(streams), min_size=1, max_size=2, unique=True)):
+            _subscribe(draw, declarer, *stream)
+        declared = OutputFieldsDeclarer(name)
+        bolt.declare_output_fields(declared)
+        streams += [(name, stream.id, stream.fields, stream.direct) for stream in declared.streams.values()]
+    return DrawnTopology.of(builder.build())
+
+
+def _subscribe(draw: st.DrawFn, bolt: BoltDeclarer, component: str, stream: str, fields: Fields, direct: bool) -> None:
+    if direct:
+        bolt.direct_grouping(component, stream)
+        return
+    grouping = draw(st.sampled_from(_GROUPINGS if len(fields) else ("shuffle", "global", "none", "all")))
+    if grouping in ("fields", "partial_key"):
+        some = draw(st.lists(st.sampled_from(fields.names), min_size=1, unique=True))
+        (bolt.fields_grouping if grouping == "fields" else bolt.partial_key_grouping)(component, some, stream)
+    else:
+        getattr(bolt, f"{grouping}_grouping")(component, stream)
