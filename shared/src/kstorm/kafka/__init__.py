@@ -1,7 +1,9 @@
 """Both ends of a topology on Kafka: `KafkaSpout` and `KafkaBolt`, and what configures them."""
 
 from kstorm.kafka.bolt import KafkaBolt
-from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, KafkaConfig, KafkaHosts, SpoutConfig
+from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, KafkaConfig, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
+from kstorm.kafka.hosts import BrokerHosts, GlobalPartitionInformation, KafkaHosts, StaticHosts, ZkHosts
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
     FieldIndexTopicSelector,
@@ -13,9 +15,10 @@ from kstorm.kafka.mapper import (
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.partition_manager import EmitState, KafkaMessageId, PartitionManager
 from kstorm.kafka.partitions import calculate_partitions_for_task
-from kstorm.kafka.ports import KAFKA, KafkaPorts
+from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition
 from kstorm.kafka.retry import ExponentialBackoffRetryManager, FailedMessageRetryManager
 from kstorm.kafka.scheme import (
+    JsonScheme,
     KeyValueScheme,
     KeyValueSchemeAsMultiScheme,
     MessageMetadataSchemeAsMultiScheme,
@@ -26,12 +29,23 @@ from kstorm.kafka.scheme import (
     StringKeyValueScheme,
     StringScheme,
 )
+from kstorm.kafka.serializer import (
+    BytesSerializer,
+    IntegerSerializer,
+    JsonSerializer,
+    LongSerializer,
+    Serializer,
+    StringSerializer,
+)
 from kstorm.kafka.spout import KafkaSpout
 
 __all__ = [
     "EARLIEST_TIME",
     "KAFKA",
     "LATEST_TIME",
+    "Broker",
+    "BrokerHosts",
+    "BytesSerializer",
     "DefaultTopicSelector",
     "EmitState",
     "ExponentialBackoffRetryManager",
@@ -39,6 +53,10 @@ __all__ = [
     "FieldIndexTopicSelector",
     "FieldNameBasedTupleToKafkaMapper",
     "FieldNameTopicSelector",
+    "GlobalPartitionInformation",
+    "IntegerSerializer",
+    "JsonScheme",
+    "JsonSerializer",
     "KafkaBolt",
     "KafkaConfig",
     "KafkaHosts",
@@ -47,17 +65,27 @@ __all__ = [
     "KafkaSpout",
     "KeyValueScheme",
     "KeyValueSchemeAsMultiScheme",
+    "LongSerializer",
     "MessageMetadataSchemeAsMultiScheme",
     "MultiScheme",
+    "Partition",
+    "PartitionCoordinator",
     "PartitionManager",
+    "ProcessingGuarantee",
     "RawMultiScheme",
     "Scheme",
     "SchemeAsMultiScheme",
+    "Serializer",
     "SpoutConfig",
+    "StaticCoordinator",
+    "StaticHosts",
     "StoredOffset",
     "StringKeyValueScheme",
     "StringScheme",
+    "StringSerializer",
     "TopicSelector",
     "TupleToKafkaMapper",
+    "ZkCoordinator",
+    "ZkHosts",
     "calculate_partitions_for_task",
 ]

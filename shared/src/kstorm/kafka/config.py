@@ -3,11 +3,14 @@
 SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=SchemeAsMultiScheme(StringScheme()))
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.hosts import BrokerHosts, StaticHosts
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme
 from kstorm.topology import DEFAULT_STREAM
 
@@ -20,26 +23,36 @@ LATEST_TIME: Final = -1
 """`start_offset_time`: what is written from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaHosts:
-    """Finds partitions and their leaders by asking Kafka itself."""
+class ProcessingGuarantee(Enum):
+    """What a `KafkaSpout` promises of its messages (storm-kafka-client's `ProcessingGuarantee`)."""
 
-    bootstrap_servers: str | None = None
-    """`host:port,…` of some brokers. None: the service's own (`KSTORM_BOOTSTRAP_SERVERS`)."""
+    AT_LEAST_ONCE = auto()
+    """The stored offset never passes a message that is not finished; what fails is emitted again."""
 
-    refresh_freq_secs: float = 60.0
-    """Seconds between two looks at the topic's partitions; a new partition is found within this."""
+    AT_MOST_ONCE = auto()
+    """The spout emits a message only once ZooKeeper has an offset behind it, so no message is emitted twice, whatever
+    dies; what fails or gets lost is not emitted again. Nothing is emitted while ZooKeeper cannot be reached, and each batch
+    costs a write there. Trees are not tracked, so `topology_max_spout_pending` does not hold the spout back."""
+
+    NO_GUARANTEE = auto()
+    """A message counts as finished as soon as it is emitted, and the offset is stored every `state_update_interval_ms`.
+    What fails is lost; what was emitted since the last write is emitted again after a crash. Trees are not tracked."""
 
 
 @dataclass(frozen=True)
 class KafkaConfig:
     """What to read and how. Raises `ConfigError` on a value out of range."""
 
-    hosts: KafkaHosts
-    """Where the brokers are."""
+    hosts: BrokerHosts
+    """Where the brokers are: `KafkaHosts`, `ZkHosts` or `StaticHosts`."""
 
     topic: str
-    """The topic to read."""
+    """The topic to read; with `kafka_topic_wildcard_match` a regular expression."""
+
+    kafka_topic_wildcard_match: bool = field(default=False, kw_only=True)
+    """Whether `topic` is a regular expression, and every topic is read whose whole name it matches (Storm's
+    `kafka.topic.wildcard.match`). Topics that appear later are found at the next refresh. Never read are the topology's
+    own topics and those that begin with `__`."""
 
     client_id: str = field(default="", kw_only=True)
     """Name of the client in the brokers' logs and quotas; "" stands for the spout's `id`."""
@@ -64,8 +77,8 @@ class KafkaConfig:
     """Makes tuples of messages; the default gives the value as it is, in the field `bytes`."""
 
     ignore_zk_offsets: bool = field(default=False, kw_only=True)
-    """Whether a new deployment of the topology starts at `start_offset_time` although an offset is stored. A restarted
-    process of the same deployment resumes in any case."""
+    """Whether a new deployment of the topology (another `KSTORM_TOPOLOGY_ID`) starts at `start_offset_time` although an
+    offset is stored. A restarted process of the same deployment resumes in any case."""
 
     start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
     """Where to start a partition of which no offset is stored: `EARLIEST_TIME`, `LATEST_TIME`, or a Unix time in ms."""
@@ -78,17 +91,41 @@ class KafkaConfig:
     """What happens when the broker does not have the offset to read from (expired, or the topic was made anew): start
     again at `start_offset_time`; or, if False, report an error and read nothing of the partition until it has it."""
 
-    kafka_properties: Mapping[str, str | int | float | bool] = field(default_factory=dict, kw_only=True)
+    metrics_time_bucket_size_in_secs: int = field(default=60, kw_only=True)
+    """Seconds between two lines of the log that have the metrics of a task (`KafkaSpout.metrics`); 0: none. Whoever scrapes
+    `/metrics` has them whenever he likes."""
+
+    kafka_properties: Mapping[str, str | int | float | bool] = field(default_factory=dict, kw_only=True, repr=False)
     """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above."""
 
     def __post_init__(self) -> None:
         if not self.topic:
             raise ConfigError("a spout config without a topic: name the topic to read")
+        self._check_topic()
         for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait"):
             _check_at_least(name, getattr(self, name), 1)
-        _check_at_least("buffer_size_bytes", self.buffer_size_bytes, 0)
+        for name in ("buffer_size_bytes", "metrics_time_bucket_size_in_secs"):
+            _check_at_least(name, getattr(self, name), 0)
         _check_at_least("start_offset_time", self.start_offset_time, EARLIEST_TIME)
         _check_at_least("max_offset_behind", self.max_offset_behind, 0)
+
+    def _check_topic(self) -> None:
+        hosts, topic = self.hosts, self.topic
+        if self.kafka_topic_wildcard_match:
+            try:
+                re.compile(topic)
+            except re.error as error:
+                raise ConfigError(f"topic is {topic!r}, which is no regular expression: {error}") from None
+        if isinstance(hosts, StaticHosts):
+            if self.kafka_topic_wildcard_match:
+                raise ConfigError(
+                    "StaticHosts finds no topics: with kafka_topic_wildcard_match use KafkaHosts or ZkHosts"
+                )
+            if hosts.partition_information.topic != topic:
+                raise ConfigError(
+                    f"topic is {topic!r}, but StaticHosts has the partitions of {hosts.partition_information.topic!r}: "
+                    "name the same topic in both"
+                )
 
 
 @dataclass(frozen=True)
@@ -96,7 +133,8 @@ class SpoutConfig(KafkaConfig):
     """A `KafkaConfig`, and what only the spout needs."""
 
     zk_root: str
-    """The ZooKeeper node under which offsets are kept: `<zk_root>/<id>/partition_<n>`; "" is ZooKeeper's own root."""
+    """The ZooKeeper node under which offsets are kept: `<zk_root>/<id>/partition_<n>`, or for a regular expression
+    `<zk_root>/<id>/<topic>/partition_<n>`; "" is ZooKeeper's own root."""
 
     id: str
     """Name of this reading of the topic: the node under `zk_root`, and the consumer group that shows its lag. Keep it
@@ -107,6 +145,9 @@ class SpoutConfig(KafkaConfig):
 
     zk_port: int = field(default=2181, kw_only=True)
     """Port of `zk_servers`, for those that do not name one."""
+
+    processing_guarantee: ProcessingGuarantee = field(default=ProcessingGuarantee.AT_LEAST_ONCE, kw_only=True)
+    """What is promised of each message. The fields about retries and uncommitted offsets matter for `AT_LEAST_ONCE` only."""
 
     state_update_interval_ms: int = field(default=2000, kw_only=True)
     """Milliseconds between two writes of the offsets, if they changed. What a crash repeats is at least this much."""
@@ -142,6 +183,9 @@ class SpoutConfig(KafkaConfig):
         super().__post_init__()
         if self.zk_root and (not self.zk_root.startswith("/") or self.zk_root.endswith("/")):
             raise ConfigError(f"zk_root is {self.zk_root!r}: it must start with '/' and not end with one")
+        if not isinstance(self.processing_guarantee, ProcessingGuarantee):
+            names = ", ".join(f"ProcessingGuarantee.{guarantee.name}" for guarantee in ProcessingGuarantee)
+            raise ConfigError(f"processing_guarantee is {self.processing_guarantee!r}: it must be one of {names}")
         if not self.id or "/" in self.id:
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
         for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
@@ -153,8 +197,12 @@ class SpoutConfig(KafkaConfig):
 
     @property
     def zk_path(self) -> str:
-        """The node under which this spout's partitions are."""
+        """The node of this spout."""
         return f"{self.zk_root}/{self.id}"
+
+    def zk_path_of(self, topic: str) -> str:
+        """The node under which a topic's partitions are: the spout's own, or that of the topic if it reads several."""
+        return f"{self.zk_path}/{topic}" if self.kafka_topic_wildcard_match else self.zk_path
 
     @property
     def zk_connect(self) -> str | None:
@@ -165,5 +213,5 @@ class SpoutConfig(KafkaConfig):
 
 
 def _check_at_least(name: str, value: float | None, least: int) -> None:
-    if value is not None and value < least:
+    if value is not None and not value >= least:  # NaN is neither
         raise ConfigError(f"{name} is {value}: it must be at least {least}")

@@ -1,11 +1,13 @@
-"""Which partitions a spout task reads right now, and from where (the seed's `ZkCoordinator`).
+"""Which partitions a spout task reads right now, and from where (the seed's `PartitionCoordinator`).
 
-At every tick: look for new partitions when it is time; start what this task owns and whose lock it holds; stop what was
+At every tick: take notice of partitions that came or went; start what this task owns and whose lock it holds; stop what was
 taken over; set a partition whose offset the broker no longer has onto one that it has. A partition that stays this
-task's keeps its manager, so no message is read twice for a refresh.
+task's keeps its manager, so no message is read twice for a refresh. `ZkCoordinator` and `StaticCoordinator` differ in
+when they look for partitions.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,8 +15,15 @@ from kstorm.errors import BrokerError, ConfigError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
-from kstorm.kafka.partitions import calculate_partitions_for_task
-from kstorm.kafka.ports import Broker, OffsetStore, Ownership, Partition, SourceFault, SourceReader
+from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
+from kstorm.kafka.ports import (
+    Broker,
+    OffsetStore,
+    Ownership,
+    Partition,
+    SourceFault,
+    SourceReader,
+)
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -37,7 +46,7 @@ class _Slot:
     """Not to be tried again before this."""
 
 
-class PartitionCoordinator:
+class PartitionCoordinator(ABC):
     """Keeps the `PartitionManager`s of one spout task."""
 
     def __init__(
@@ -59,12 +68,25 @@ class PartitionCoordinator:
         self._topology = topology
         self._slots: dict[Partition, _Slot] = {}
         self._known: Mapping[Partition, Broker] = {}
-        self._next_refresh = float("-inf")
+        self._looked = False
         self._epochs = 0
+
+    @abstractmethod
+    def _look(self, now: float) -> None:
+        """Has partitions looked for, if it is time."""
+
+    @abstractmethod
+    def _look_soon(self, now: float) -> None:
+        """Reading failed; perhaps there are other partitions now, or other leaders."""
+
+    def refresh(self) -> None:
+        """Begins to look for partitions; a later `tick` takes notice of what was found."""
+        self._source.refresh(self._config.topic)
 
     def tick(self, now: float) -> None:
         """Brings `managers` up to date."""
-        self._refresh(now)
+        self._look(now)
+        self._take_notice()
         running = []
         for slot in self._slots.values():
             ownership = self._offsets.acquire(slot.partition)
@@ -90,47 +112,45 @@ class PartitionCoordinator:
         """Every manager, also those that may not emit at the moment."""
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
 
+    def claim(self) -> None:
+        """With `AT_MOST_ONCE`: lets the managers emit what the store holds as done, and has it hold what they read since."""
+        for manager in self.managers:
+            manager.grant(self._offsets.stored_offset(manager.partition))
+            self._commit(manager)
+
     def commit(self) -> None:
         """Gives every offset that changed to the store."""
         for manager in self.all_managers():
-            offset = manager.commit()
-            if offset is None:
-                continue
-            partition = manager.partition
-            leader = self._known.get(partition, Broker("", -1))
-            try:
-                self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader))
-            except FencedError as error:
-                log.warning("%s", error)  # the next tick drops it
-            else:
-                self._source.commit(partition, offset)
+            self._commit(manager)
 
     def close(self) -> None:
-        """Stops reading and gives up every partition; what was committed before is still stored."""
+        """Stops reading and gives up every partition; what is done is stored before."""
         for slot in self._slots.values():
-            self._drop(slot, None)
+            self._leave(slot, None)
         self._slots.clear()
         self.managers = []
 
-    def _refresh(self, now: float) -> None:
-        if now >= self._next_refresh:
-            self._source.refresh(self._config.topic)
-            wait = self._config.hosts.refresh_freq_secs if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
-            self._next_refresh = now + wait
+    def _take_notice(self) -> None:
         known = self._source.partitions(self._config.topic)
         if known is None or known is self._known:
             return
-        changed = list(known) != list(self._known)
-        self._known = known
+        changed = not self._looked or list(known) != list(self._known)
+        self._known, self._looked = known, True
         if changed:
-            self._reassign()
+            self._reassign(list(known))
 
-    def _reassign(self) -> None:
+    def _reassign(self, partitions: list[Partition]) -> None:
         total, index = self._context.total_tasks, self._context.task_index
-        mine = calculate_partitions_for_task(list(self._known), total, index)
+        if self._config.kafka_topic_wildcard_match:
+            topology = self._context.topology  # to read what this very topology writes would never end
+            ours = topology.topics().keys() | topology.changelogs().keys()
+            partitions = [partition for partition in partitions if partition.topic not in ours]
+            mine = calculate_partitions_of_topics_for_task(partitions, total, index)
+        else:
+            mine = calculate_partitions_for_task(partitions, total, index)
         log.info("task %d of %d reads %s", index + 1, total, ", ".join(map(_name, mine)) or "nothing")
         for partition in [held for held in self._slots if held not in mine]:
-            self._drop(self._slots.pop(partition), "it is no longer this task's")
+            self._leave(self._slots.pop(partition), "the topic no longer has it")
         for partition in mine:
             self._slots.setdefault(partition, _Slot(partition))
 
@@ -139,7 +159,7 @@ class PartitionCoordinator:
             return
         partition = slot.partition
         try:
-            stored = self._offsets.load(partition)
+            stored = self._resumable(self._offsets.load(partition))
         except ConfigError as error:
             self._collector.report_error(error)
             slot.rest_until = now + self._config.hosts.refresh_freq_secs
@@ -150,10 +170,16 @@ class PartitionCoordinator:
         log.info("%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none")
         self._read(slot, offset, stored.offset if stored else None)
 
+    def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
+        """What was stored, unless another deployment stored it and that is to be ignored. Then it counts as nothing: where
+        this one starts is stored at once, even if it is the same offset, so that it is known again after a crash."""
+        ignored = self._config.ignore_zk_offsets and stored is not None and stored.topology.id != self._topology.id
+        return None if ignored else stored
+
     def _resume_at(self, partition: Partition, stored: StoredOffset | None) -> int | None:
         """Where to start; None while that is being looked up."""
         config = self._config
-        if stored is None or (config.ignore_zk_offsets and stored.topology.id != self._topology.id):
+        if stored is None:
             return self._source.offset_for(partition, config.start_offset_time)
         if config.max_offset_behind is None:
             return stored.offset
@@ -202,6 +228,26 @@ class PartitionCoordinator:
         )
         self._source.assign(slot.partition, offset)
 
+    def _commit(self, manager: PartitionManager) -> None:
+        offset = manager.commit()
+        if offset is None:
+            return
+        partition = manager.partition
+        leader = self._known.get(partition, Broker("", -1))
+        try:
+            self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader))
+        except FencedError as error:
+            log.warning("%s", error)  # the next tick drops it
+        else:
+            self._source.commit(partition, offset)
+
+    def _leave(self, slot: _Slot, why: str | None) -> None:
+        """Of one's own accord: the next owner finds what is done."""
+        if slot.manager is not None:
+            slot.manager.give_back()
+            self._commit(slot.manager)
+        self._drop(slot, why)
+
     def _drop(self, slot: _Slot, why: str | None) -> None:
         if slot.manager is not None:
             if why:
@@ -215,11 +261,43 @@ class PartitionCoordinator:
 
     def _note(self, fault: SourceFault, now: float) -> None:
         self._collector.report_error(BrokerError(fault.reason))
-        self._next_refresh = min(self._next_refresh, now + _FAULT_REFRESH_SECS)
+        self._look_soon(now)
         slot = self._slots.get(fault.partition) if fault.partition else None
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True
             slot.rest_until = now + self._config.hosts.refresh_freq_secs
+
+
+class ZkCoordinator(PartitionCoordinator):
+    """Looks for partitions every `refresh_freq_secs` of the hosts, and within a second of a failed fetch.
+
+    The name is the seed's; where it looks is the hosts' choice, ZooKeeper or Kafka itself.
+    """
+
+    _next_refresh = float("-inf")
+
+    def _look(self, now: float) -> None:
+        if now >= self._next_refresh:
+            self.refresh()
+            wait = self._config.hosts.refresh_freq_secs if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
+            self._next_refresh = now + wait
+
+    def _look_soon(self, now: float) -> None:
+        self._next_refresh = min(self._next_refresh, now + _FAULT_REFRESH_SECS)
+
+
+class StaticCoordinator(PartitionCoordinator):
+    """Takes the partitions that `StaticHosts` names, once."""
+
+    _asked = False
+
+    def _look(self, now: float) -> None:
+        if not self._asked:
+            self._asked = True
+            self.refresh()
+
+    def _look_soon(self, now: float) -> None:
+        """There is nothing else to be found."""
 
 
 def _name(partition: Partition) -> str:

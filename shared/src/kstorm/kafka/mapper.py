@@ -1,9 +1,6 @@
 """What a `KafkaBolt` writes of a tuple, and where: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
-
-import msgspec
 
 from kstorm.topology import Tuple
 
@@ -83,25 +80,3 @@ class FieldIndexTopicSelector:
         if self.index >= len(tuple):
             return self.default
         return tuple[self.index] or self.default
-
-
-def to_record(values: Sequence[Any]) -> Sequence[str | bytes | None]:
-    """A column as librdkafka takes it, which writes text as UTF-8 by itself; anything else as `to_bytes` does."""
-    return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(to_bytes, values))
-
-
-_AS_THEY_ARE = frozenset({str, bytes, type(None)})
-
-
-def to_bytes(value: Any) -> bytes | None:
-    """How a value is written: bytes as they are, text as UTF-8, None as none, anything else as JSON (so 5 as `5`).
-
-    Raises `TypeError` for what JSON cannot hold.
-    """
-    if type(value) is str:
-        return value.encode()
-    if value is None or type(value) is bytes:
-        return value
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    return msgspec.json.encode(value)

@@ -11,6 +11,8 @@ import msgspec
 from kstorm.errors import ConfigError
 from kstorm.kafka.ports import Broker, Partition
 
+_MAX_OFFSET = (1 << 63) - 1
+
 
 class TopologyRef(msgspec.Struct, frozen=True):
     """The topology that stored an offset."""
@@ -50,7 +52,9 @@ class StoredOffset(msgspec.Struct, frozen=True):
         """Reads what `where` holds for `partition`; raises `ConfigError` if that is no offset of this partition."""
         try:
             stored = msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as error:
+            if not 0 <= stored.offset <= _MAX_OFFSET:
+                raise msgspec.ValidationError(f"an offset is a number from 0 to {_MAX_OFFSET}")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
                 f"{where} holds {data[:200]!r}, which is no stored offset ({error}): "
                 "delete that node, or give the spout another zk_root or id"

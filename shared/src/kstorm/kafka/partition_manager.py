@@ -2,7 +2,8 @@
 
 After the seed's `PartitionManager`. The rule: **the stored offset never passes a message that is not finished.** A
 message is finished when all its tuples' trees are complete, when it turned out to hold nothing to process, or when the
-broker has it among the dead letters.
+broker has it among the dead letters. With `NO_GUARANTEE` it is finished once it is emitted. With `AT_MOST_ONCE` the rule
+is turned round: **no message is emitted before an offset behind it is stored.**
 
 What is unfinished is kept in emission order, which is offset order, since a retried message keeps its place; so the
 lowest unfinished offset is the first. Offsets that were never emitted (compacted away, or markers of transactions) are
@@ -14,11 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import repeat
+from typing import Final
 
 from msgspec import Struct
 
-from kstorm.errors import EmitError
-from kstorm.kafka.config import SpoutConfig
+from kstorm.errors import EmitError, NotYetError
+from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import FailedMessageRetryManager, make_retry_manager
 from kstorm.kafka.scheme import Values, deserializer
@@ -36,6 +38,7 @@ class EmitState(Enum):
     """There was nothing to emit."""
 
 
+_EVERY_OFFSET: Final = float("inf")
 _MORE_LEFT, _END, _NONE = EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED
 
 
@@ -90,6 +93,13 @@ class PartitionManager:
         """Whether the reader was told to fetch no more of this partition for now; the spout's note."""
         self.retries = 0
         """Messages that failed and wait to be emitted again."""
+        self.claimed = offset
+        """With `AT_MOST_ONCE`: one more than the highest offset that is to be emitted once the store has this."""
+        self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
+        self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+        self._granted: float = offset if self._claims else _EVERY_OFFSET  # what may be emitted is below this
+        self.not_yet: NotYetError | None = None
+        """Why the message that comes next cannot be read so far; None if it can."""
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -107,48 +117,57 @@ class PartitionManager:
         """Emits one message: one whose retry is due, else the next that was read."""
         if self.retries and self.retry(now):
             return _MORE_LEFT
-        waiting = self.waiting
-        while waiting and not self.at_limit:
-            message = waiting.popleft()
-            offset = message.offset()
-            if offset < self.next_offset:  # the reader was set back: this one has been emitted
-                continue
-            self.next_offset = offset + 1
-            if self._emit(_Pending(message, now, 1, 0), offset):
-                return _MORE_LEFT if waiting else _END
-        return _NONE
+        tuples: list[Values] = []
+        ids: list[KafkaMessageId] = []
+        if not self.take(now, 1, 1, tuples, ids):
+            return _NONE
+        self._emit(tuples, ids[0])
+        return _MORE_LEFT if self.waiting else _END
 
     def retry(self, now: float) -> bool:
-        """Emits one message whose retry is due; whether there was one."""
+        """Emits one message whose retry is due; whether there was one that could be read."""
         offset = self._retry.next_failed_message_to_retry(now)
-        if offset is None:
+        if offset is None or not self._is_readable(self._pending[offset].message):
             return False
-        self._emit_again(offset)
+        self._emit_again(offset, now)
         return True
 
     def take(self, now: float, limit: int, room: int, rows: list[Values], ids: list[KafkaMessageId]) -> int:
         """Hands out up to `limit` messages that were read, for one `emit_batch`: their tuples are added to `rows`, with a
         message id each in `ids`, until there are `room`. How many messages."""
         waiting, pending, taken = self.waiting, self._pending, 0
-        while waiting and taken < limit and len(ids) < room and not self.at_limit:
-            message = waiting.popleft()
+        partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
+        self.not_yet = None
+        while waiting and taken < limit and len(ids) < room:
+            if self.next_offset - self._floor >= most and self.at_limit:  # the first half alone decides nearly always
+                break
+            message = waiting[0]
             offset = message.offset()
-            if offset < self.next_offset:  # as in `next`
+            if offset >= self._granted:
+                break
+            waiting.popleft()
+            if offset < self.next_offset:  # the reader was set back: this one has been emitted
                 continue
             self.next_offset = offset + 1
             unfinished = _Pending(message, now, 1, 0)
-            tuples = self._tuples_of(unfinished, offset)
+            try:
+                tuples = self._tuples_of(unfinished, offset)
+            except NotYetError as error:
+                self.not_yet = error
+                self.next_offset = offset
+                waiting.appendleft(message)
+                break
             if tuples:
                 taken += 1
                 unfinished.trees = len(tuples)
                 pending[offset] = unfinished
-                id = KafkaMessageId(self.partition, offset, self.epoch, 1)
+                id = KafkaMessageId(partition, offset, epoch, 1)
                 rows += tuples
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
         return taken
 
     def refused(self, id: KafkaMessageId, reason: str) -> None:
-        """A message that `take` handed out cannot be emitted."""
+        """A message that was handed out cannot be emitted."""
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
@@ -179,9 +198,22 @@ class PartitionManager:
         else:
             self._give_up(pending, id.offset, "failed, and its retries are used up")
 
+    def grant(self, stored: int | None) -> None:
+        """With `AT_MOST_ONCE`: the store holds `stored`. If that is what was claimed, the messages below it may be emitted,
+        and those that wait behind them are claimed, that is to say, are next to be stored."""
+        if self.claimed in (self._granted, stored):
+            self._granted = self.claimed
+            if self.waiting:
+                self.claimed = max(self.claimed, self.waiting[-1].offset() + 1)
+
+    def give_back(self) -> None:
+        """This is the end of it: what was claimed and not emitted is the next owner's. Only `commit` may follow."""
+        self.claimed = self.next_offset
+        self.waiting.clear()
+
     def commit(self) -> int | None:
         """The offset to store, or None if it is the one that was stored last."""
-        completed = self.last_completed_offset
+        completed = self.claimed if self._claims else self.last_completed_offset
         if completed == self.committed_to:
             return None
         self.committed_to = completed
@@ -210,19 +242,42 @@ class PartitionManager:
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
-    def _emit_again(self, offset: int) -> None:
+    def _emit_again(self, offset: int, now: float) -> None:
         self._retry.retry_started(offset)
         self.retries -= 1
         pending = self._pending[offset]
         pending.attempt += 1
-        self._emit(pending, offset)
+        try:
+            tuples = self._tuples_of(pending, offset)
+        except NotYetError as error:  # a moment ago it could be read
+            self.not_yet = error
+            self._retry.failed(offset, now)
+            self.retries += 1
+            return
+        if tuples:
+            pending.trees = len(tuples)
+            self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
+
+    def _emit(self, tuples: Sequence[Values], id: KafkaMessageId) -> None:
+        """Emits all tuples of a message. It is known as pending by now: with tracking off the collector acks at once."""
+        emit, stream, message_id = self._collector.emit, self._stream, id if self._tracks else None
+        try:
+            for values in tuples:
+                emit(values, message_id, stream)
+        except EmitError as error:
+            self.refused(id, str(error))
+        if not self._tracks:
+            for _ in tuples:
+                self.ack(id)
 
     def _tuples_of(self, pending: _Pending, offset: int) -> Sequence[Values]:
-        """The tuples of a message; none if there is nothing to process, or if it cannot be read."""
+        """The tuples of a message; none if there is nothing to process, or if it cannot be read. Raises `NotYetError`."""
         try:
             tuples = self._deserialize(pending.message)
             if tuples is not None and not isinstance(tuples, tuple | list):
                 tuples = list(tuples)
+        except NotYetError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._pending[offset] = pending
             self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
@@ -232,22 +287,16 @@ class PartitionManager:
             return ()
         return tuples
 
-    def _emit(self, pending: _Pending, offset: int) -> bool:
-        """Emits all tuples of a message; whether there was one."""
-        tuples = self._tuples_of(pending, offset)
-        if not tuples:
-            return False
-        # Known as pending before it is emitted: with tracking off the collector acks at once.
-        pending.trees = len(tuples)
-        self._pending[offset] = pending
-        id = KafkaMessageId(self.partition, offset, self.epoch, pending.attempt)
-        emit, stream = self._collector.emit, self._stream
+    def _is_readable(self, message: SourceMessage) -> bool:
+        """Whether the scheme knows by now what the message is, be it that it cannot be read."""
         try:
-            for values in tuples:
-                emit(values, id, stream)
-        except EmitError as error:
-            pending.trees = 0
-            self._give_up(pending, offset, f"cannot be emitted: {error}")
+            for _ in self._deserialize(message) or ():
+                pass
+        except NotYetError as error:
+            self.not_yet = error
+            return False
+        except Exception:  # noqa: BLE001 - emitting it will show
+            return True
         return True
 
     def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:

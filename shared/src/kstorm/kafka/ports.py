@@ -9,9 +9,9 @@ each says for how long.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from kstorm.errors import KstormError
+from kstorm.errors import ConfigError, KstormError
 
 if TYPE_CHECKING:
     from kstorm.kafka.config import SpoutConfig
@@ -34,6 +34,21 @@ class Broker(NamedTuple):
 
     host: str
     port: int
+
+    @classmethod
+    def from_string(cls, address: str) -> "Broker":
+        """The broker at `host:port`; raises `ConfigError` if that is none."""
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"the broker {address!r}: give host:port")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+UNKNOWN_BROKER: Final = Broker("", -1)
+"""In place of the leader of a partition that has none at the moment."""
 
 
 class SourceMessage(Protocol):
@@ -72,14 +87,20 @@ class SourceFault:
 
 
 class SourceReader(Protocol):
-    """Reads partitions that it is told to read, from offsets that it is told; knows of no consumer group's rebalances."""
+    """Reads partitions that it is told to read, from offsets that it is told; knows of no consumer group's rebalances.
+
+    It was opened for one `SpoutConfig`; `topic` is that config's, so a regular expression if the config says so.
+    """
 
     def refresh(self, topic: str) -> None:
         """Begins to look up the topic's partitions; a second call while that is under way does nothing."""
         ...
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """The partitions and their leaders as last looked up, in order; the same object until a look-up has ended."""
+        """The partitions and their leaders as last looked up, in order; the same object until a look-up has ended.
+
+        None before the first has. A look-up that fails changes nothing, and is told among the `faults`.
+        """
         ...
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
@@ -161,6 +182,11 @@ class OffsetStore(Protocol):
         """
         ...
 
+    def stored_offset(self, partition: Partition) -> int | None:
+        """The offset that is known to be stored: by this process, whose `save` may be on its way still, or found when the
+        lock was taken. None if there is none, or if the lock was not asked for."""
+        ...
+
     def release(self, partition: Partition) -> None:
         """Stores what waits to be stored, then gives up the lock; a later `acquire` begins anew."""
         ...
@@ -185,6 +211,9 @@ Delivery = Callable[[object | None, object], None]
 RecordColumn = Sequence[str | bytes | None]
 """Keys or values of records; text is written as UTF-8."""
 
+Headers = list[tuple[str, str | bytes | None]]
+"""A record's headers: names and values; text is written as UTF-8."""
+
 BatchDelivery = Callable[[Sequence[object]], None]
 """Called with the errors of those records that the broker does not have; empty if it has them all."""
 
@@ -198,7 +227,7 @@ class RecordWriter(Protocol):
         key: bytes | None,
         value: bytes | None,
         on_delivery: Delivery,
-        headers: list[tuple[str, str | bytes | None]] | None = None,
+        headers: Headers | None = None,
     ) -> None:
         """Hands a record over; `on_delivery` is called later, on the event loop's thread.
 
@@ -206,8 +235,18 @@ class RecordWriter(Protocol):
         """
         ...
 
-    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
-        """Hands over many records; `on_done` is called once, when the last of them is reported. Never raises."""
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: BatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
+        """Hands over many records, with `headers` each its own; `on_done` is called once, when the last is reported.
+
+        Never raises.
+        """
         ...
 
     async def close(self) -> None:

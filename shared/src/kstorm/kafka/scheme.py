@@ -1,12 +1,18 @@
 """How messages become tuples: Storm's `Scheme` and `MultiScheme`.
 
 A scheme that raises says that the message cannot be read: it goes to the dead letters with its bytes and coordinates.
+Unless it raises `NotYetError`: then the message is shown to it again, until it says something else.
 One that returns None, or nothing, says that there is nothing to process: the message is done at once. A message without
 a value (a tombstone) is never shown to a scheme, and is done at once.
+
+A scheme that has to open something (a client of a schema registry) may have methods `open` and `close`, without arguments;
+the task calls them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from kstorm.kafka.ports import SourceMessage
 from kstorm.topology import Fields
@@ -83,6 +89,34 @@ class StringKeyValueScheme:
         return (key.decode(), value.decode())
 
 
+class JsonScheme:
+    """A JSON object's members, each in the field of its name: `JsonScheme("word", "count")`.
+
+    Members that are not named are left out. A value that is no JSON object, or lacks a named member, is a dead letter; a
+    member that is `null` is there.
+    """
+
+    def __init__(self, *fields: str) -> None:
+        self.output_fields = Fields(*fields)
+
+    def deserialize(self, value: bytes) -> Values:
+        """The members' values. Raises `ValueError` if the value is no JSON object with these members."""
+        found = msgspec.json.decode(value)
+        if type(found) is not dict:
+            raise ValueError("the value is JSON, but no object")
+        return values_of(found, self.output_fields)
+
+
+def values_of(found: Mapping[str, Any], fields: Fields) -> Values:
+    """The named members of an object; raises `ValueError` if one is missing."""
+    try:
+        return [found[name] for name in fields.names]
+    except KeyError as error:
+        raise ValueError(
+            f"the object has no member {error}, only {', '.join(map(repr, found)) or 'none at all'}"
+        ) from None
+
+
 class SchemeAsMultiScheme:
     """A scheme, as a multi-scheme."""
 
@@ -128,6 +162,22 @@ class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
         return Fields(self.scheme.output_fields, "partition", "offset")
 
 
+def open_scheme(scheme: MultiScheme) -> None:
+    """Opens a scheme that has to be opened, and one that it wraps. Raises `ConfigError` if it cannot work."""
+    for each in (scheme, getattr(scheme, "scheme", None)):
+        getattr(each, "open", _nothing)()
+
+
+def close_scheme(scheme: MultiScheme) -> None:
+    """Closes what `open_scheme` opened; waits at most a few seconds."""
+    for each in (scheme, getattr(scheme, "scheme", None)):
+        getattr(each, "close", _nothing)()
+
+
+def _nothing() -> None:
+    pass
+
+
 def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Values] | None]:
     """What makes tuples of a whole message, according to the kind of scheme."""
     if isinstance(scheme, MessageMetadataSchemeAsMultiScheme):
@@ -148,6 +198,15 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
             return scheme.deserialize(value) if key is None else scheme.deserialize_key_and_value(key, value)
 
         return with_key
+    if type(scheme) is SchemeAsMultiScheme:
+        tuple_of = scheme.scheme.deserialize  # a call less for each message
+
+        def of_one(message: SourceMessage) -> Iterable[Values] | None:
+            value = message.value()
+            values = None if value is None else tuple_of(value)
+            return None if values is None else (values,)
+
+        return of_one
     deserialize = scheme.deserialize
 
     def of_value(message: SourceMessage) -> Iterable[Values] | None:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import Final
 
 from kstorm.errors import ConfigError, EmitError, KstormError
-from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.coordinator import PartitionCoordinator
+from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
+from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
-from kstorm.kafka.scheme import Values
+from kstorm.kafka.scheme import Values, close_scheme, open_scheme
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -51,18 +52,24 @@ class KafkaSpout(Spout):
         ports = KafkaPorts.of(context)
         if self.spout_config.ignore_zk_offsets and ports.topology_id is None:
             raise ConfigError(
-                f"{context.component!r} has ignore_zk_offsets set, but the runtime gives deployments no id, "
-                "so a restart could not be told from a new deployment: leave it unset, and choose a new id instead"
+                f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, so a restart could not be "
+                "told from a new deployment: set KSTORM_TOPOLOGY_ID, the same for all processes of a deployment"
             )
+        open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
         self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)
         self._source: SourceReader = ports.open_source(self.spout_config)
-        self._coordinator = PartitionCoordinator(
+        coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
+        self._coordinator: PartitionCoordinator = coordinator(
             self.spout_config, context, collector, self._source, self._offsets, topology
         )
+        guarantee = self.spout_config.processing_guarantee
+        self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+        self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._turn = 0
         self._update_interval = self.spout_config.state_update_interval_ms / 1000
         self._next_update = self._clock() + self._update_interval
+        self._next_bucket = self._clock() + self.spout_config.metrics_time_bucket_size_in_secs
         self._problem: str | None = None
         self._throttled: set[Partition] = set()
 
@@ -70,15 +77,18 @@ class KafkaSpout(Spout):
         """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
         now = self._clock()
         self._coordinator.tick(now)
+        self._claim()
         left = self._emit(now, _BATCH)
         if left and self.collector.capacity > 0:
             self._fill()
+            self._claim()
             self._emit(now, left)
         if now >= self._next_update:
             self._next_update = now + self._update_interval
             self._coordinator.commit()
             self._report_problem()
             self._warn_if_throttled(now)
+            self._log_metrics(now)
 
     def ack(self, message_id: KafkaMessageId) -> None:
         """Counts a tree of the message as complete."""
@@ -103,8 +113,9 @@ class KafkaSpout(Spout):
         await asyncio.to_thread(self._shut)
 
     def problem(self) -> KstormError | None:
-        """Why offsets cannot be stored at the moment, for a readiness check; None if they can."""
-        return self._offsets.problem()
+        """Why offsets cannot be stored or messages not be read at the moment, for a readiness check; None if they can."""
+        unread = (manager.not_yet for manager in self._coordinator.all_managers())
+        return self._offsets.problem() or next(filter(None, unread), None)
 
     def metrics(self) -> dict[str, float]:
         """Sums over this task's partitions.
@@ -142,6 +153,11 @@ class KafkaSpout(Spout):
             self._emit_rows(rows, ids)
         return limit
 
+    def _claim(self) -> None:
+        """With `AT_MOST_ONCE` nothing is emitted before it is stored as done."""
+        if self._claims:
+            self._coordinator.claim()
+
     def _retry(self, now: float, limit: int) -> int:
         """Emits failed messages whose time has come; how many of `limit` messages are left."""
         for manager in self._coordinator.managers:
@@ -153,28 +169,34 @@ class KafkaSpout(Spout):
         """All in one batch; if that is refused, one by one, so that only those are dead letters that must."""
         stream = self.spout_config.output_stream_id
         try:
-            self.collector.emit_batch([list(column) for column in zip(*rows, strict=True)], ids, stream)
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            self.collector.emit_batch(columns, ids if self._tracks else None, stream)
         except (EmitError, ValueError):  # ValueError: tuples of different lengths
             for values, id in zip(rows, ids, strict=True):
                 try:
-                    self.collector.emit(values, id, stream)
+                    self.collector.emit(values, id if self._tracks else None, stream)
                 except EmitError as error:
                     manager = self._coordinator.manager(id.partition)
                     if manager is not None:
                         manager.refused(id, str(error))
+        if not self._tracks:
+            for id in ids:
+                self.ack(id)
 
     def _fill(self) -> None:
         """Reads more, and gives each partition its own.
 
         It is called when everything that may be emitted has been: a partition that still has messages must hold them
-        back, and is paused so that it does not gather more.
+        back, and is paused so that it does not gather more. What only waits to be stored as done is held back for a
+        moment, in which a batch may be gathered.
         """
         for manager in self._coordinator.all_managers():
-            if manager.waiting and not manager.paused:
+            full = len(manager.waiting) >= _BATCH if self._claims else bool(manager.waiting)
+            if full and not manager.paused:
                 self._source.pause(manager.partition)
-            elif manager.paused and not manager.waiting:
+            elif manager.paused and not full:
                 self._source.resume(manager.partition)
-            manager.paused = bool(manager.waiting)
+            manager.paused = full
         batches: defaultdict[tuple[str, int], list[SourceMessage]] = defaultdict(list)
         for message in self._source.read(_BATCH):
             batches[message.topic(), message.partition()].append(message)
@@ -184,8 +206,8 @@ class KafkaSpout(Spout):
                 reading.fill(messages)
 
     def _report_problem(self) -> None:
-        """Says once when storing offsets stops to work; processing goes on."""
-        problem = self._offsets.problem()
+        """Says once when storing offsets stops to work, or a scheme; what else can be processed is."""
+        problem = self.problem()
         text = None if problem is None else str(problem)
         if problem is not None and text != self._problem:
             self.collector.report_error(problem)
@@ -205,7 +227,16 @@ class KafkaSpout(Spout):
             )
         self._throttled = set(throttled)
 
+    def _log_metrics(self, now: float) -> None:
+        """Once a bucket."""
+        bucket = self.spout_config.metrics_time_bucket_size_in_secs
+        if bucket and now >= self._next_bucket:
+            self._next_bucket = now + bucket
+            found = ", ".join(f"{name} {value:.6g}" for name, value in self.metrics().items())
+            log.info("the spout of %s: %s", self.spout_config.zk_path, found)
+
     def _shut(self) -> None:
         self._offsets.flush(_FLUSH_SECS)
         self._offsets.close()
         self._source.close()
+        close_scheme(self.spout_config.scheme)

@@ -1,0 +1,1 @@
+"""`kstorm`, the operator's command. Each module here is one group of its verbs: `kstorm offsets …`."""

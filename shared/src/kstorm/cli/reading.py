@@ -1,0 +1,76 @@
+"""Which spout's offsets are meant, and where its ZooKeeper and its Kafka are.
+
+Everything that a service reads from its environment is read from there too, so that in a spout's pod no option is needed.
+"""
+
+import os
+from dataclasses import dataclass
+
+from kstorm.errors import ConfigError
+from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.runtime.settings import Settings, load_topology, with_or_without_topology
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the options say. Either `topology`, or `root`, `id` and `topic`."""
+
+    topology: str | None = None
+    """`package.module:attribute`."""
+    component: str | None = None
+    """The spout; needed if the topology has several that read Kafka."""
+    root: str | None = None
+    id: str | None = None
+    topic: str | None = None
+    bootstrap: str | None = None
+    """Kafka's servers; None: as the environment says."""
+    zookeeper: str | None = None
+    """ZooKeeper's connect string; None: as the environment says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A spout's reading of a topic."""
+
+    config: SpoutConfig
+    settings: Settings
+    topology: TopologyRef
+    """What to store as the owner of an offset of which none is stored yet."""
+
+    @property
+    def zookeeper(self) -> str:
+        """The connect string of the ZooKeeper that has its offsets."""
+        return self.config.zk_connect or self.settings.zookeeper
+
+    def root_of(self, topic: str) -> str:
+        """The node under which a topic's partitions are."""
+        return self.config.zk_path_of(topic)
+
+
+def find_reading(place: Place) -> Reading:
+    """Raises `KstormError` if the options name no reading of a topic."""
+    given = {"BOOTSTRAP_SERVERS": place.bootstrap, "ZOOKEEPER": place.zookeeper}
+    overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
+    settings = with_or_without_topology(os.environ | overrides)
+    if place.root is not None or place.id is not None or place.topic is not None:
+        if place.root is None or place.id is None or place.topic is None:
+            raise ConfigError("--root, --id and --topic go together: give all three, or --topology and --component")
+        config = SpoutConfig(KafkaHosts(), place.topic, place.root, place.id)
+        return Reading(config, settings, TopologyRef(settings.topology_id or place.id, place.id))
+    if not place.topology:
+        raise ConfigError("whose offsets? Give --topology package.module:attribute, or --root, --id and --topic")
+    return _of_topology(place.topology, place.component or settings.component, settings)
+
+
+def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
+    topology = load_topology(reference)
+    spouts = {spec.id: spec.component for spec in topology.spouts if isinstance(spec.component, KafkaSpout)}
+    if not component and len(spouts) == 1:
+        component = next(iter(spouts))
+    if component not in spouts:
+        names = ", ".join(map(repr, spouts)) or "none"
+        said = f"{component!r} is no spout that reads Kafka" if component else "give --component"
+        raise ConfigError(f"the topology {topology.name!r}: {said}; those that do: {names}")
+    config = spouts[component].spout_config
+    return Reading(config, settings, TopologyRef(settings.topology_id or topology.name, topology.name))

@@ -1,0 +1,81 @@
+"""What Kafka has of a spout's topic, asked by the very reader that the spout has, so that both see the same."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from kstorm.cli.reading import Reading
+from kstorm.errors import BrokerError
+from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
+from kstorm.kafka.ports import Broker, Partition, SourceReader
+from kstorm.runtime.kafka_source import KafkaSource
+
+_PATIENCE_SECS: Final = 20.0
+_LOOK_SECS: Final = 0.01
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One partition's log."""
+
+    start: int
+    """The first offset that the broker still has."""
+    end: int
+    """One more than the last."""
+    leader: Broker
+
+
+class SourceLog:
+    """The logs of a topic. Each method raises `BrokerError` if Kafka does not answer."""
+
+    def __init__(self, source: SourceReader, topic: str) -> None:
+        self._source, self._topic = source, topic
+
+    def partitions(self) -> Mapping[Partition, Log]:
+        """Every partition, in order."""
+        self._source.refresh(self._topic)
+        leaders = self._answer(lambda: self._source.partitions(self._topic))
+        starts = self.offsets_at(list(leaders), EARLIEST_TIME)
+        ends = self.offsets_at(list(leaders), LATEST_TIME)
+        return {partition: Log(starts[partition], ends[partition], leader) for partition, leader in leaders.items()}
+
+    def offsets_at(self, partitions: Sequence[Partition], moment: int) -> Mapping[Partition, int]:
+        """The first offset of each at or after a Unix time in ms, or for `EARLIEST_TIME` and `LATEST_TIME`."""
+        found: dict[Partition, int] = {}
+
+        def ask() -> Mapping[Partition, int] | None:
+            for partition in partitions:
+                if partition not in found and (offset := self._source.offset_for(partition, moment)) is not None:
+                    found[partition] = offset
+            return found if len(found) == len(partitions) else None
+
+        return self._answer(ask)
+
+    def show_as_group(self, offsets: Mapping[Partition, int]) -> None:
+        """Shows offsets as the consumer group's, as the spout does."""
+        for partition, offset in offsets.items():
+            self._source.commit(partition, offset)
+
+    def _answer(self, ask: Callable[[], T | None]) -> T:
+        deadline = time.monotonic() + _PATIENCE_SECS
+        while (found := ask()) is None:
+            for fault in self._source.faults():
+                raise BrokerError(fault.reason)
+            if time.monotonic() > deadline:
+                raise BrokerError(f"Kafka did not tell about topic {self._topic!r} within {_PATIENCE_SECS:.0f} s")
+            time.sleep(_LOOK_SECS)
+        return found
+
+
+@contextmanager
+def open_log(reading: Reading) -> Iterator[SourceLog]:
+    """The logs of the topic that is read."""
+    source = KafkaSource(reading.config, reading.settings.client_config)
+    try:
+        yield SourceLog(source, reading.config.topic)
+    finally:
+        source.close()

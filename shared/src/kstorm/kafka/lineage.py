@@ -1,0 +1,68 @@
+"""Where a tuple comes from, as headers of the record that a `KafkaBolt` writes of it.
+
+    kstorm-roots              the ids of the spout tuples that it descends from: 16 hex digits each, comma-separated
+    kstorm-source-topic       the topic of the message that it was made of
+    kstorm-source-partition   and that message's coordinates there
+    kstorm-source-offset
+    kstorm-source-part        tells apart the records that are made of one message: the same at each replay
+
+All are text. Roots are another at each attempt; what is under `kstorm-source-` is the same. So who reads the records knows
+a replay by the latter, if all four are there, whatever the record itself says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kstorm.kafka.ports import Headers
+from kstorm.topology import Fields, Tuple, TupleBatch
+
+ROOTS: Final = "kstorm-roots"
+SOURCE_TOPIC: Final = "kstorm-source-topic"
+SOURCE_PARTITION: Final = "kstorm-source-partition"
+SOURCE_OFFSET: Final = "kstorm-source-offset"
+SOURCE_PART: Final = "kstorm-source-part"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Makes the headers; a field that a tuple does not have gives none."""
+
+    topic: str | None
+    """The source topic; None: not written."""
+    partition: str
+    """The field with the source partition."""
+    offset: str
+    """The field with the source offset."""
+    part: str
+    """The field that tells apart the records made of one message."""
+
+    def of_tuple(self, tuple: Tuple) -> Headers:
+        """The headers of one record."""
+        roots = ",".join(map(_root, tuple.roots()))
+        headers: Headers = [(ROOTS, roots)] if roots else []
+        if self.topic is not None:
+            headers.append((SOURCE_TOPIC, self.topic))
+        headers += [(name, str(tuple[field])) for name, field in self._known(tuple.fields)]
+        return headers
+
+    def of_batch(self, batch: TupleBatch) -> Sequence[Headers]:
+        """The headers of the record of each tuple."""
+        topic: Headers = [] if self.topic is None else [(SOURCE_TOPIC, self.topic)]
+        known = self._known(batch.source.fields)
+        names = [name for name, _ in known]
+        roots = [0] * len(batch) if batch.roots is None else batch.roots.tolist()
+        rows = zip(*(map(str, batch[field]) for _, field in known), strict=True) if known else [()] * len(batch)
+        return [
+            [*([(ROOTS, _root(root))] if root else []), *topic, *zip(names, row, strict=True)]
+            for root, row in zip(roots, rows, strict=True)
+        ]
+
+    def _known(self, fields: Fields) -> list[tuple[str, str]]:
+        """The headers that a stream with these fields has, each with its field."""
+        named = ((SOURCE_PARTITION, self.partition), (SOURCE_OFFSET, self.offset), (SOURCE_PART, self.part))
+        return [(name, field) for name, field in named if field in fields]
+
+
+def _root(root: int) -> str:
+    return f"{root:016x}"

@@ -1,0 +1,70 @@
+"""Where a `KestrelSpout` reads, and how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kstorm.errors import ConfigError
+
+
+class HostInfo(NamedTuple):
+    """Where a Kestrel server listens for the memcache protocol."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KestrelConfig:
+    """How a `KestrelSpout` reads. Raises `ConfigError` on a value out of range."""
+
+    open_reads: int = 50
+    """Most messages that one task has open at once on each of its hosts. Kestrel allows one open read a connection, so
+    it is the number of connections too. `topology_max_spout_pending` bounds those to all hosts together, if it is less."""
+
+    poll_ms: int = 1000
+    """Most milliseconds that Kestrel holds back its answer while the queue is empty (`t=`)."""
+
+    timeout_secs: float = 10.0
+    """Seconds after which a host that does not answer has failed; `poll_ms` is added where that applies."""
+
+    blacklist_time_secs: float = 60.0
+    """Seconds for which a host that failed is left alone (Storm: 60)."""
+
+    def __post_init__(self) -> None:
+        for name in ("open_reads", "poll_ms", "timeout_secs", "blacklist_time_secs"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise ConfigError(f"{name} is {value}: it must be above 0")
+
+    def open_reads_per_host(self, hosts: int, max_spout_pending: int) -> int:
+        """Connections of a task to each of its hosts; at least one."""
+        return max(1, min(self.open_reads, max_spout_pending // hosts))
+
+
+def host_infos(hosts: str | Sequence[str], port: int) -> list[HostInfo]:
+    """The hosts with their ports, `port` for those that do not name one themselves."""
+    names = [hosts] if isinstance(hosts, str) else list(hosts)
+    if not names or not all(names):
+        raise ConfigError(f"the Kestrel spout's hosts are {hosts!r}: name one host or more")
+    return [_host_info(name, port) for name in names]
+
+
+def _host_info(name: str, port: int) -> HostInfo:
+    host, colon, own = name.rpartition(":")
+    if colon and (not own.isdecimal() or ":" in host):
+        raise ConfigError(f"the host {name!r} is not of the form host or host:port")
+    info = HostInfo(host, int(own)) if colon else HostInfo(name, port)
+    if not info.host or not 0 < info.port <= 65_535:
+        raise ConfigError(f"the host {name!r} with port {info.port} is no address: a port is from 1 to 65535")
+    return info
+
+
+def hosts_for_task(hosts: Sequence[HostInfo], task_index: int, total_tasks: int) -> list[HostInfo]:
+    """The hosts that a task reads: every one if there are more hosts than tasks, else one, in turn (Storm's rule).
+
+    So give the spout a multiple of the number of hosts, or some hosts are read by more tasks than others.
+    """
+    if total_tasks < len(hosts):
+        return list(hosts)
+    return [hosts[task_index % len(hosts)]]

@@ -1,0 +1,52 @@
+"""`KestrelSpout`: emits the messages of a queue on Kestrel servers, by reliable reads. The seed's own example:
+
+    builder.set_spout("sentences", KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), 10)
+
+A message is opened (`get queue/open`); `ack` closes it, `fail` aborts it, and a server puts back what was open when its
+client disconnects. The memcache protocol gives messages no ids, and one open read to a connection: a message's id is
+made of the number of its connection and of the read.
+"""
+
+import re
+from collections.abc import Sequence
+
+from kstorm.errors import ConfigError
+from kstorm.kafka.scheme import RawMultiScheme, Scheme, SchemeAsMultiScheme
+from kstorm.queues.kestrel_config import KestrelConfig, host_infos, hosts_for_task
+from kstorm.queues.ports import QueuePorts, QueueReader
+from kstorm.queues.spout import QueueSpout
+from kstorm.topology import Config, TopologyContext
+
+DEFAULT_CONFIG = KestrelConfig()
+
+
+class KestrelSpout(QueueSpout):
+    """A spout on a queue that one or several Kestrel servers have, each with messages of its own."""
+
+    def __init__(
+        self,
+        hosts: str | Sequence[str],
+        port: int,
+        queue_name: str,
+        scheme: Scheme | None = None,
+        config: KestrelConfig = DEFAULT_CONFIG,
+    ) -> None:
+        """`port` is that of the hosts without one of their own (`host:port`). Without a scheme, a message is bytes in
+        the field `bytes`. Raises `ConfigError` on what cannot work."""
+        if not re.fullmatch(r"[!-.0-~]+", queue_name):
+            raise ConfigError(
+                f"the Kestrel queue {queue_name!r} has no proper name: it is ASCII without '/' and spaces"
+            )
+        if isinstance(scheme, SchemeAsMultiScheme | RawMultiScheme):
+            raise ConfigError(
+                f"the Kestrel spout's scheme is a {type(scheme).__name__}: give it a Scheme as it is, e.g. StringScheme()"
+            )
+        super().__init__(queue_name, RawMultiScheme() if scheme is None else SchemeAsMultiScheme(scheme))
+        self.hosts = host_infos(hosts, port)
+        self.kestrel_config = config
+
+    def open_reader(self, ports: QueuePorts, config: Config, context: TopologyContext) -> QueueReader:
+        """Opens connections to this task's hosts, as many as it may have messages open."""
+        hosts = hosts_for_task(self.hosts, context.task_index, context.total_tasks)
+        each = self.kestrel_config.open_reads_per_host(len(hosts), config.topology_max_spout_pending)
+        return ports.open_kestrel(self.kestrel_config, self._queue, hosts, each)

@@ -1,0 +1,55 @@
+"""Where a schema registry is, and its client's libraries, which are an extra."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kstorm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kstorm.registry.client import AskingClient
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRegistry:
+    """A schema registry. Raises `ConfigError` for an address that is none."""
+
+    url: str = field(repr=False)
+    """`http://host:port`; several, comma-separated, are tried in turn. May hold a user and a password."""
+
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and logins (`ssl.ca.location`,
+    `basic.auth.user.info`, …). Unlike there, a request is given up after 10 s (`timeout`) and not repeated (`max.retries`):
+    it is made again anyway."""
+
+    def __post_init__(self) -> None:
+        for url in self.url.split(","):
+            if not url.strip().startswith(("http://", "https://")) or not urlsplit(url.strip()).hostname:
+                raise ConfigError(f"a schema registry at {_without_login(url)!r}: give http://host:port")
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without user and password."""
+        return ",".join(map(_without_login, self.url.split(",")))
+
+    def client(self) -> "AskingClient":
+        """A client of its own. Raises `ConfigError` on properties that cannot work, and without the extra."""
+        return imported("kstorm.registry.client", "AskingClient")(self)  # type: ignore[no-any-return]
+
+
+def _without_login(url: str) -> str:
+    return re.sub("[^/]*@", "", url.strip())
+
+
+def imported(module: str, name: str) -> Any:
+    """Something of a module that needs the extra; raises `ConfigError` without it."""
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise ConfigError(
+            f"{name} needs the libraries of a schema registry's client, and {error.name or error!s} is missing: "
+            "install kstorm[registry] where the spout or bolt runs"
+        ) from None

@@ -1,0 +1,124 @@
+"""Schemes that read what a schema registry's serializers wrote: Avro, JSON Schema, Protobuf.
+
+A scheme gives the named fields of a record, each in the field of its name. The record is read by the schema that it was
+written with, or, where a reader's schema is given, resolved to that. A record that lacks a named field cannot be read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kstorm.errors import ConfigError
+from kstorm.kafka.scheme import Values, values_of
+from kstorm.registry.config import SchemaRegistry, imported
+from kstorm.topology import Fields
+
+if TYPE_CHECKING:
+    from kstorm.registry.client import AskingClient
+
+_CONFLUENT = "confluent_kafka.schema_registry"
+
+
+class _RegistryScheme:
+    """What the three have in common; a copy that was not opened holds no connection."""
+
+    def __init__(self, registry: SchemaRegistry, *fields: str) -> None:
+        if not fields:
+            raise ConfigError(
+                f"{type(self).__name__} without fields: name those of the record that the tuple shall have"
+            )
+        self.registry = registry
+        self.output_fields = Fields(*fields)
+        self._client: AskingClient | None = None
+        self._read: Callable[[bytes, None], Any]
+
+    def open(self) -> None:
+        """Makes a client of the registry, which is not asked yet. Raises `ConfigError` without the extra `registry`."""
+        deserializer = imported(*self._deserializer)
+        self._client = self.registry.client()
+        self._read = self._make(deserializer, self._client)
+
+    def close(self) -> None:
+        """Closes the client."""
+        if self._client is not None:
+            self._client.close()
+
+    def deserialize(self, value: bytes) -> Values:
+        """The fields' values. Raises `NotYetError` while the registry has not told the schema, else whatever is wrong."""
+        return values_of(self._members(self._read(value, None)), self.output_fields)
+
+    _deserializer: ClassVar[tuple[str, str]]
+
+    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        raise NotImplementedError
+
+    def _members(self, record: Any) -> Mapping[str, Any]:
+        if not isinstance(record, dict):
+            raise ValueError(f"the value is a {type(record).__name__}, not a record")
+        return record
+
+
+class AvroScheme(_RegistryScheme):
+    """Avro records: `AvroScheme(registry, "word", "count")`. `schema` is the reader's, as JSON; None: the writer's."""
+
+    _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
+
+    def __init__(self, registry: SchemaRegistry, *fields: str, schema: str | None = None) -> None:
+        super().__init__(registry, *fields)
+        self.schema = schema
+
+    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        try:
+            made: Callable[[bytes, None], Any] = deserializer(client, self.schema, conf=dict(_NO_SUBJECT))
+        except Exception as error:  # noqa: BLE001 - fastavro has errors of many kinds
+            raise ConfigError(f"the reader's schema of an AvroScheme cannot be used: {error}") from None
+        return made
+
+
+class JsonSchemaScheme(_RegistryScheme):
+    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`."""
+
+    _deserializer = (f"{_CONFLUENT}.json_schema", "JSONDeserializer")
+
+    def __init__(self, registry: SchemaRegistry, *fields: str, schema: str | None = None) -> None:
+        super().__init__(registry, *fields)
+        self.schema = schema
+
+    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        made: Callable[[bytes, None], Any] = deserializer(
+            self.schema, schema_registry_client=client, conf=dict(_NO_SUBJECT)
+        )
+        return made
+
+
+class ProtobufScheme(_RegistryScheme):
+    """Protobuf messages of a generated class: `ProtobufScheme(registry, WordCount, "word", "count")`.
+
+    Scalars come as they are, messages within as dicts, repeated fields as lists. Raises `ConfigError` for a field that
+    the class does not have.
+    """
+
+    _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
+
+    def __init__(self, registry: SchemaRegistry, message_type: Any, *fields: str) -> None:
+        super().__init__(registry, *fields)
+        self.message_type = message_type
+        known = message_type.DESCRIPTOR.fields_by_name
+        if unknown := [name for name in fields if name not in known]:
+            raise ConfigError(
+                f"{message_type.DESCRIPTOR.full_name} has no field {unknown[0]!r}, only {', '.join(known)}"
+            )
+
+    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        self._plain: Callable[[Any], Any] = imported("kstorm.registry.messages", "plain")
+        made: Callable[[bytes, None], Any] = deserializer(self.message_type, dict(_NO_SUBJECT), client)
+        return made
+
+    def _members(self, record: Any) -> Mapping[str, Any]:
+        return {name: self._plain(getattr(record, name)) for name in self.output_fields}
+
+
+def _no_subject(_context: object, _record_name: object) -> None:
+    """A schema's id is enough to find it; rules that belong to a subject are not run."""
+
+
+_NO_SUBJECT: Mapping[str, Any] = {"subject.name.strategy": _no_subject}
