@@ -37,8 +37,23 @@ class BrokerError(KstormError):
     """Kafka or ZooKeeper cannot be reached, or refused what was asked."""
 
 
+class NotYetError(KstormError):
+    """Raised by a scheme or a serializer that must ask somebody first, a schema registry say, and has no answer so far.
+
+    Nothing is wrong with the message: it stays where it is, and is tried again. Such a thing never waits for the answer.
+    """
+
+
+class StorageError(KstormError):
+    """A process's own disk cannot be read or written: it is full, or broken, or not this user's."""
+
+
 class LocalError(KstormError):
     """Something that kstorm runs or fetches on this machine failed: a server, a service's process, Java, a jar."""
+
+
+class InUseError(KstormError):
+    """What is to be changed belongs to a process at work, or was changed by one meanwhile."""
 
 
 class FencedError(KstormError):

@@ -4,10 +4,15 @@ Strict on purpose. Spark's `from_json` would take `{"count": "12"}` or `{"word":
 very JSON type that the schema says or the record is quarantined. Fields that the schema does not name are let through
 unread, so that a topology may add some. Nothing in here raises, whatever the bytes are: one bad record must not stop a
 stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
+
+What names an occurrence is its lineage, where the record's headers have all of it (`KafkaBolt.with_lineage`), else the field
+`id`, which is not asked for then. Both have the same form, so a topology may begin to write headers at any time.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 
 _FIELDS = {"word": "STRING", "count": "BIGINT", "id": "STRING", "emitted_at": "BIGINT"}
 _WORDS_FOR_TYPES = {"STRING": "a string", "BIGINT": "a whole number"}
+_LINEAGE = ("topic", "partition", "offset", "part")
+"""Headers `kstorm-source-…`: the coordinates of the message that the record was made of, and which of its records it is."""
 _LAST_MILLISECOND = 253402300799999  # of the year 9999, the last that Spark's timestamps are made for
 
 
@@ -32,15 +39,35 @@ def read_records(rows: DataFrame) -> DataFrame:
     for name, sql_type in _FIELDS.items():
         parsed = parsed.withColumn(f"_{name}", sf.try_variant_get("_json", f"$[0].{name}", "variant"))
         parsed = parsed.withColumn(name, sf.try_variant_get(f"_{name}", "$", sql_type.lower()))
+    for name in _LINEAGE:
+        parsed = parsed.withColumn(f"_{name}", _header(f"kstorm-source-{name}"))
+    lineage = sf.concat_ws("-", *(f"_{name}" for name in _LINEAGE))
+    parsed = parsed.withColumn("_lineage", sf.when(_has_lineage(), lineage))
+    name_of_occurrence = sf.coalesce("_lineage", "id")
     return parsed.select(
         *rows.columns,
         _reason().alias("reason"),
         "word",
         "count",
-        "id",
+        name_of_occurrence.alias("id"),
         sf.timestamp_millis(sf.when(_in_time(), sf.col("emitted_at"))).alias("emitted_at"),
         sf.col("timestamp").alias("event_time"),
-        sf.regexp_extract("id", "-([0-9]+)-[0-9]+$", 1).try_cast("bigint").alias("source_offset"),
+        sf.regexp_extract(name_of_occurrence, "-([0-9]+)-[0-9]+$", 1).try_cast("bigint").alias("source_offset"),
+    )
+
+
+def _header(name: str) -> Column:
+    """The text of the first header of that name, or null; also of what is not text."""
+    named = sf.filter("headers", lambda header: header["key"] == name)
+    text = sf.get(named, sf.lit(0))["value"].cast("string")
+    return sf.when(sf.is_valid_utf8(text), text)
+
+
+def _has_lineage() -> Column:
+    """Whether the headers name one record of one message: with less than all four, two occurrences might look like one."""
+    numbers = (sf.col(f"_{name}").rlike("^[0-9]{1,18}$") for name in ("partition", "offset"))
+    return reduce(
+        and_, (*numbers, *(sf.coalesce(sf.col(f"_{name}") != "", sf.lit(False)) for name in ("topic", "part")))
     )
 
 
@@ -57,10 +84,13 @@ def _reason() -> Column:
     for name, sql_type in _FIELDS.items():
         found = sf.schema_of_variant(f"_{name}")
         wanted = _WORDS_FOR_TYPES[sql_type]
-        reason = reason.when(found.isNull(), f"field {name} is missing")
-        reason = reason.when(found != sql_type, sf.concat(sf.lit(f"field {name} is not {wanted} but "), found))
+        asked = sf.col("_lineage").isNull() if name == "id" else sf.lit(True)
+        reason = reason.when(asked & found.isNull(), f"field {name} is missing")
+        reason = reason.when(
+            asked & (found != sql_type), sf.concat(sf.lit(f"field {name} is not {wanted} but "), found)
+        )
     return (
-        reason.when(sf.col("id") == "", "field id is empty")
+        reason.when(sf.col("_lineage").isNull() & (sf.col("id") == ""), "field id is empty")
         .when(sf.col("count") < 1, "field count is below 1")
         .when(~_in_time(), "field emitted_at is not a time in milliseconds between the years 1970 and 9999")
     )

@@ -26,7 +26,8 @@ PREFIX = "KSTORM_PIPELINE_"
 Trigger = Literal["available-now", "continuous"]
 
 PAIRS = {"kafka_options": "--kafka-option", "spark_conf": "--spark-conf"}
-"""Settings made of name and value, with their flags (given once a pair); the environment has them as a JSON object."""
+"""Settings made of name and value, with their flags (given once a pair); the environment has them as a JSON object.
+The variable with `_FILE` at its end names a file with such an object, as secrets are mounted; it wins over the other."""
 
 _HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:\[\]]+):(?P<port>[0-9]{1,5})")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -88,7 +89,12 @@ def load(arguments: Namespace, environment: Mapping[str, str], *, reads_kafka: b
         text = environment.get(PREFIX + each.name.upper(), "").strip()
         given = getattr(arguments, each.name, None)
         if each.name in PAIRS:
-            values[each.name] = {**_json_object(each.name, text), **_pairs(each.name, given or ())}
+            file = environment.get(PREFIX + each.name.upper() + "_FILE", "").strip()
+            values[each.name] = {
+                **_json_object(each.name, text),
+                **_json_object(each.name, _text_of(each.name, file) if file else ""),
+                **_pairs(each.name, given or ()),
+            }
         elif given is not None or text:
             values[each.name] = _PARSERS.get(each.name, _plain)(each.name, text if given is None else str(given))
     for name in ("tables", "bootstrap_servers", "topic") if reads_kafka else ("tables",):
@@ -208,12 +214,20 @@ def _offsets(name: str, text: str) -> str:
 def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
     try:
         found = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         # The value stays out of the message: options carry passwords.
         raise SettingsError(f"{_name(name)} cannot be read; give {or_else}a JSON object")
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+
+
+def _text_of(name: str, file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise SettingsError(f"{PREFIX}{name.upper()}_FILE is {file!r}, which cannot be read: {reason}") from None
 
 
 def _pairs(name: str, texts: list[str] | tuple[str, ...]) -> dict[str, str]:

@@ -33,7 +33,7 @@ COLUMNS = {
     "silver": """
         word STRING,
         count BIGINT COMMENT 'the count the topology had reached; a replay is counted again, so it may exceed the truth',
-        id STRING COMMENT 'names the occurrence: <source topic>-<partition>-<offset>-<position of the word>',
+        id STRING COMMENT 'names the occurrence: <source topic>-<partition>-<offset>-<position of the word>, by headers or value',
         emitted_at TIMESTAMP COMMENT 'when the topology emitted the count',
         event_time TIMESTAMP COMMENT 'the Kafka timestamp',
         partition INT, offset BIGINT,

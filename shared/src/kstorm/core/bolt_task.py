@@ -1,6 +1,6 @@
 """One bolt task: tuple frames in, the user's `execute`, tuples and acks out through the `Outbox`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -52,7 +52,7 @@ class BoltTask:
         self._on_error = on_error
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
-        self._basic = BasicCollector(self.collector, table)
+        self._basic = BasicCollector(self.collector, table, component)
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
@@ -66,13 +66,13 @@ class BoltTask:
     def receive(self, frame: TupleFrame) -> Steps:
         """Executes the tuples of a frame. Raises `FrameError` before the first one if it is not for this bolt."""
         source = self._source(frame)
-        if frame.columns and not frame.more and (self._execute_batch is not None or self._acks_itself):
-            ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
-            batch = TupleBatch(source, frame.columns, *ids)
-            return self._execute_basic(batch) if self._execute_batch is None else self._execute_columns(batch, frame)
-        return self._execute_one_by_one(source, frame)
+        if frame.more or not frame.columns:
+            return self._execute_tuples(_tuples(source, frame), self._acks_itself)
+        ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
+        batch = TupleBatch(source, frame.columns, *ids)
+        return self._execute_columns(batch) if self._execute_batch is not None else self._execute_one_by_one(batch)
 
-    def _execute_columns(self, batch: TupleBatch, frame: TupleFrame) -> Steps:
+    def _execute_columns(self, batch: TupleBatch) -> Steps:
         """Lets the bolt take the frame as one batch. If that raises, nothing of it has happened, and its tuples are
         executed one by one, so that only those fail that must."""
         self.collector.stage(batch)
@@ -89,43 +89,21 @@ class BoltTask:
         self._basic.batch = None  # else it would live until the next one comes
         self.collector.unstage(keep=pending is not NotImplemented)
         if pending is NotImplemented:
-            yield from (
-                self._execute_basic(batch) if self._acks_itself else self._execute_one_by_one(batch.source, frame)
-            )
+            yield from self._execute_one_by_one(batch)
             return
         self.executed += len(batch)
         if self._acks_itself:
             self.collector.ack_batch(batch)
 
-    def _execute_basic(self, batch: TupleBatch) -> Steps:
-        """Executes the tuples of a basic bolt's frame; ids and acks come at its end, for all at once."""
-        basic, execute = self._basic, self._execute
-        next_pause = self.pause_every
+    def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
+        """Executes the tuples of a frame; for a basic bolt, ids and acks come at its end, for all at once."""
+        if not self._acks_itself:
+            yield from self._execute_tuples(batch.tuples())
+            return
         failed: list[int] = []
-        ack_vals: dict[int, int] = {}
-        for position, tuple in enumerate(batch.tuples()):
-            if position >= next_pause:
-                next_pause = position + self.pause_every
-                yield None
-            self.executed += 1
-            basic.position = position
-            try:
-                pending = execute(tuple)
-                if pending is not None:
-                    yield pending
-            except Exception as error:  # noqa: BLE001 - as in _execute_rows
-                failed.append(position)
-                self._failed(tuple, error)
-            if tuple.ack_val:  # of what it emitted on direct streams
-                ack_vals[position] = tuple.ack_val
-        basic.position = -1
-        self.collector.finish_frame(batch, failed, ack_vals)
-
-    def _execute_one_by_one(self, source: Source, frame: TupleFrame) -> Steps:
-        roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
-        edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
-        rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
-        return self._execute_rows(source, rows, roots, edges, frame.more)
+        yield from self._execute_tuples(batch.tuples(), failed=failed)
+        self._basic.position = -1
+        self.collector.finish_frame(batch, failed)
 
     def tick(self, now: float) -> Steps:
         """Executes a tick tuple if one is due. `now`: seconds of any steady clock."""
@@ -135,30 +113,32 @@ class BoltTask:
         if self._next_tick is None or now >= self._next_tick:
             due, self._next_tick = self._next_tick is not None, now + every
             if due:
-                yield from self._execute_rows(_TICK, [(every,)], (0,), (0,), {})
+                yield from self._execute_tuples([Tuple((every,), _TICK)], acks=True)  # nobody else acks a tick
 
-    def _execute_rows(
-        self, source: Source, rows: Any, roots: Any, edges: Any, more: dict[int, dict[int, int]]
-    ) -> Steps:
-        execute, ack = self._execute, self.collector.ack
-        acks_itself = self._acks_itself or source is _TICK  # nobody need ack a tick: it is in no tree
+    def _execute_tuples(self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None) -> Steps:
+        """Executes tuples one after the other, and acks each that did not fail if `acks`.
+
+        With `failed` they are those of a basic bolt's frame, and where they stand that failed is added to it.
+        """
+        basic, execute, ack = self._basic, self._execute, self.collector.ack
         next_pause = self.pause_every
-        for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=False)):
-            tuple = Tuple(values, source, root, edge)
-            if more:
-                tuple.more = more.get(position)
+        for position, tuple in enumerate(tuples):
             if position >= next_pause:
                 next_pause = position + self.pause_every
                 yield None
             self.executed += 1
+            if failed is not None:
+                basic.position = position
             try:
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
                 self._failed(tuple, error)
+                if failed is not None:
+                    failed.append(position)
             else:
-                if acks_itself:
+                if acks:
                     ack(tuple)
 
     def _failed(self, tuple: Tuple, error: Exception) -> None:
@@ -199,6 +179,8 @@ class BoltTask:
                 raise FrameError(
                     f"a frame of the stream {frame.stream!r} of {frame.component!r}, to which {self.component!r} does not subscribe"
                 )
+            if frame.task not in self.topology.task_ids(frame.component):
+                raise FrameError(f"a frame of task {frame.task}, which is none of {frame.component!r}'s")
             fields = self.topology.component(frame.component).streams[frame.stream].fields
             source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
         if len(frame.columns) != len(source.fields):
@@ -207,3 +189,15 @@ class BoltTask:
                 f"has {len(source.fields)} fields: was the topology changed while tuples were in flight?"
             )
         return source
+
+
+def _tuples(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
+    """The tuples of a frame that is no batch: some are of several trees, or none has a field."""
+    roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
+    edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
+    rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)
+    more = frame.more
+    return (
+        Tuple(values, source, root, edge, more.get(position))
+        for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=False))
+    )

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from kstorm.core.columns import Ids, Positions, as_positions, fold_positions
+from kstorm.core.columns import Positions, as_positions, fold_positions
+from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import StreamRoutes
-from kstorm.core.spreading import pick
+from kstorm.core.routing import Chooser, StreamRoutes
 from kstorm.core.tasks import OnError
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
@@ -161,8 +161,7 @@ class BoltCollector:
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
         """See `kstorm.topology.OutputCollector.emit_batch`."""
-        route = self._routes.get(stream)
-        count = check_columns(route, self._component, columns, stream)
+        route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if anchors is not None and anchors.finished:
             raise EmitError(
                 f"{self._component!r} anchors to a batch of {anchors.source.component!r} that was acked or failed already: "
@@ -170,35 +169,19 @@ class BoltCollector:
             )
         at = None if anchors is None else self._positions(anchors, positions, count)
         roots = None if anchors is None or anchors.roots is None else anchors.roots if at is None else anchors.roots[at]
-        sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
-        placed: Placed = []
-        val: Ids | None = None
-        for spread in route.spreaders if route is not None and count else ():
-            for lane, rows in spread(columns, count):
-                picked = [pick(column, rows) for column in columns]
-                size = len(picked[0])
-                placed.append((lane.targets[0], rows))
-                if roots is None or anchors is None:
-                    sends.append((lane, picked, size, None, None))
-                    continue
-                edges = self._next_ids(size)
-                sends.append((lane, picked, size, roots[rows], edges))
-                if val is None:
-                    val = np.zeros(count, np.uint64)
-                val[rows] ^= edges
+        emission = Emission(route, columns, count, roots, self._next_ids)
 
         def commit() -> None:
             self.emitted += count
             if self.observe is not None:
                 self.observe(stream, zip(*columns, strict=True))
-            for send in sends:
-                send[0].put(*send[1:])
-            if val is not None and anchors is not None:
-                folded = val if at is None else fold_positions(at, val, len(anchors))
+            emission.send()
+            if roots is not None and anchors is not None:
+                folded = emission.vals if at is None else fold_positions(at, emission.vals, len(anchors))
                 anchors.ack_vals = folded if anchors.ack_vals is None else anchors.ack_vals ^ folded
 
         self._do(anchors, commit)
-        return placed
+        return emission.placed
 
     def _positions(self, anchors: TupleBatch, positions: Sequence[int] | None, count: int) -> Positions | None:
         if positions is None:
@@ -245,11 +228,8 @@ class BoltCollector:
 
     # Frames of a basic bolt: what it emits tuple by tuple is anchored, and what it executed is acked, all at once.
 
-    def finish_frame(self, batch: TupleBatch, failed: list[int], ack_vals: dict[int, int]) -> None:
-        """Draws the ids of what was emitted during a frame, and acks its tuples but the failed ones.
-
-        `ack_vals` are XORs of edges that were drawn already, by position.
-        """
+    def finish_frame(self, batch: TupleBatch, failed: list[int]) -> None:
+        """Draws the ids of what was emitted during a frame, and acks its tuples but those at the positions `failed`."""
         count = len(batch)
         val = None if batch.roots is None else batch.edges.copy()
         for lane in self._lanes:
@@ -265,8 +245,6 @@ class BoltCollector:
         self.acked += count - len(failed)
         if val is None:
             return
-        for position, ack_val in ack_vals.items():
-            val[position] ^= np.uint64(ack_val)
         roots = batch.roots
         if failed:
             roots, val = np.delete(roots, failed), np.delete(val, failed)
@@ -276,8 +254,8 @@ class BoltCollector:
 class BasicCollector:
     """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
 
-    def __init__(self, collector: BoltCollector, table: dict[str, StreamRoutes]) -> None:
-        self._collector, self._routes = collector, table
+    def __init__(self, collector: BoltCollector, table: dict[str, StreamRoutes], component: str) -> None:
+        self._collector, self._routes, self._component = collector, table, component
         self.reset_timeout = collector.reset_timeout
         self.report_error = collector.report_error
         self.input: Tuple
@@ -287,14 +265,21 @@ class BasicCollector:
 
     def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
         """See `kstorm.topology.BasicOutputCollector.emit`."""
-        route, position, collector = self._routes.get(stream), self.position, self._collector
-        if position < 0 or route is None or len(values) != route.fields or route.is_direct or task is not None:
+        position, collector = self.position, self._collector
+        if position < 0:
             return collector.emit(values, self.input, stream, task)
+        route = self._routes.get(stream)
+        choosers: Sequence[Chooser]
+        if route is None or len(values) != route.fields or route.is_direct or task is not None:
+            lanes = direct_lanes(route, self._component, values, stream, task)
+            choosers = (lambda _values: lanes,)
+        else:
+            choosers = route.choosers
         collector.emitted += 1
         if collector.observe is not None:
             collector.observe(stream, (values,))
         targets: Sequence[int] = ()
-        for choose in route.choosers:
+        for choose in choosers:
             for lane in choose(values):
                 lane.frame_rows.append(values)
                 lane.frame_at.append(position)
@@ -332,14 +317,17 @@ def direct_lanes(
     return lanes
 
 
-def check_columns(route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str) -> int:
-    """The number of rows of a batch; raises `EmitError` on whatever is wrong with it."""
+def check_columns(
+    route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str
+) -> tuple[StreamRoutes, int]:
+    """The route and the number of rows of a batch; raises `EmitError` on whatever is wrong with it."""
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
+        raise AssertionError("unreachable: a direct emit without a task is refused")
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise EmitError(
             f"{component!r} emits a batch on the stream {stream!r} whose columns have {sorted(sizes)} rows: they must be "
             "lists of one length, one a field"
         )
-    return sizes.pop()
+    return route, sizes.pop()

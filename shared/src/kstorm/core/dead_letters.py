@@ -5,9 +5,11 @@ without one of these, or a fail and a replay.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+from kstorm.errors import FrameError
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,10 +39,36 @@ class LetterToStore(msgspec.Struct):
 
 
 def encode_letter(letter: DeadLetter) -> bytes:
-    """The record value of a dead letter."""
-    return msgspec.json.encode(letter)
+    """The record value of a dead letter, at most some 700 kB: an envelope must itself fit into a record.
+
+    What the message holds may be as long and as odd as its writer liked, and so may a reason that quotes it: the reason
+    is cut to 2000 characters, and key and value are cut, which the reason then says, if they are too long together.
+    """
+    letter = msgspec.structs.replace(letter, reason=readable(letter.reason))
+    data = msgspec.json.encode(letter)
+    if len(data) <= _MAX_BYTES:
+        return data
+    key, value = letter.key and letter.key[:_MAX_KEY], letter.value and letter.value[:_MAX_VALUE]
+    kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')} are kept here)"
+    return msgspec.json.encode(msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}"))
 
 
 def decode_letter(data: bytes) -> DeadLetter:
-    """Reads a dead letter back; raises `msgspec.DecodeError` if it is none."""
-    return msgspec.json.decode(data, type=DeadLetter)
+    """Reads a dead letter back; raises `FrameError` if it is none."""
+    try:
+        return msgspec.json.decode(data, type=DeadLetter)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"{len(data)} bytes that are no dead letter: {error}") from None
+
+
+def readable(reason: str) -> str:
+    """A reason as it can be written: of bounded length, and without halves of characters, which UTF-8 does not have."""
+    if len(reason) > _MAX_REASON:
+        reason = f"{reason[:_MAX_REASON]}…"
+    return reason.encode(errors="backslashreplace").decode()
+
+
+_MAX_REASON: Final = 2000
+_MAX_BYTES: Final = 700_000
+_MAX_KEY: Final = 100_000  # base64 adds a third
+_MAX_VALUE: Final = 350_000

@@ -181,6 +181,11 @@ class Ledger:
                 changed[b"%d" % number] = header + packed
         return changed
 
+    def not_stored(self, taken: Iterable[bytes]) -> None:
+        """These buckets were taken by `checkpoint`, and could not be written: the next one takes them again."""
+        for key in taken:
+            self._written[_bucket_number(key)] = _UNKNOWN
+
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         """Takes up stored buckets, before the first `apply`. Raises `FrameError` on what is no bucket."""
         for key, value in stored:
@@ -222,6 +227,15 @@ def _pack_rows(rows: dict[int, int]) -> bytes:
 
 
 _EMPTY_ROWS = b""
+_UNKNOWN = b"?"  # no packed rows
+
+
+def check_bucket(key: bytes, value: bytes | None) -> None:
+    """Raises `FrameError` if that is no stored bucket. None is none: a ledger never deletes one."""
+    number = _bucket_number(key)
+    if value is None:
+        raise FrameError(f"a ledger bucket {number} without a value: a ledger deletes none")
+    _unpack_bucket(value)
 
 
 def _bucket_number(key: bytes) -> int:

@@ -73,16 +73,24 @@ def stable_hash(values: Sequence[Any]) -> int:
     """A 32-bit hash that is equal for equal values, in every process. Raises `EmitError` on what MessagePack cannot hold."""
     try:
         return crc32(_encode([_canonical(value) for value in values]))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EmitError(f"cannot group by {list(values)!r}: {error}") from None
 
 
 def _canonical(value: Any) -> Any:
     """Values that are equal in Python (1, 1.0, True) shall go to the same task."""
+    if type(value) is str:
+        return value
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:  # what MessagePack calls an int
         return int(value)
+    if isinstance(value, list | tuple):
+        return [_canonical(inner) for inner in value]
+    if isinstance(value, dict):  # of any order, which the encoder can sort by itself if its keys are strings
+        if all(isinstance(key, str) for key in value):
+            return {key: _canonical(inner) for key, inner in value.items()}
+        return sorted((_encode(_canonical(key)), _encode(_canonical(inner))) for key, inner in value.items())
     return value
 
 

@@ -4,22 +4,18 @@ The spout's clock is the authority on timeouts, and the spout trusts nobody: new
 is counted and ignored.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
-import numpy as np
-
 from kstorm.core.collectors import Observer, check_columns, direct_lanes
-from kstorm.core.columns import Ids
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
-from kstorm.core.spreading import pick
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
@@ -83,37 +79,22 @@ class SpoutCollector:
         self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
     ) -> Placed:
         """See `kstorm.topology.SpoutOutputCollector.emit_batch`."""
-        route = self._routes.get(stream)
-        count = check_columns(route, self._task.component, columns, stream)
+        route, count = check_columns(self._routes.get(stream), self._task.component, columns, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(f"{self._task.component!r} emits a batch of {count} with {len(message_ids)} message ids")
-        tracked = message_ids is not None and self._tracking
-        roots = self._next_ids(count) if tracked else None
-        vals = np.zeros(count, np.uint64)
-        placed: Placed = []
-        sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
-        for spread in route.spreaders if route is not None and count else ():
-            for lane, rows in spread(columns, count):
-                picked = [pick(column, rows) for column in columns]
-                size = len(picked[0])
-                placed.append((lane.targets[0], rows))
-                edges = None
-                if roots is not None:
-                    edges = self._next_ids(size)
-                    vals[rows] ^= edges
-                sends.append((lane, picked, size, None if roots is None else roots[rows], edges))
+        roots = self._next_ids(count) if message_ids is not None and self._tracking else None
+        emission = Emission(route, columns, count, roots, self._next_ids)
         self.emitted += count
         if self.observe is not None:
             self.observe(stream, zip(*columns, strict=True))
-        for send in sends:
-            send[0].put(*send[1:])
-        if roots is not None and message_ids is not None and sends:
+        emission.send()
+        if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
-            self._outbox.init_columns(self._task.task_id, roots, vals)
+            self._outbox.init_columns(self._task.task_id, roots, emission.vals)
         else:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
-        return placed
+        return emission.placed
 
     def dead_letter(
         self,
@@ -183,7 +164,7 @@ class SpoutTask:
         """Seconds from emit to ack of the trees completed since the driver last cleared it."""
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
-        self._at_once: deque[Any] = deque()
+        self._at_once: list[Any] = []
         self._now = now
         self._rotate_every = self.config.topology_message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
@@ -243,22 +224,17 @@ class SpoutTask:
         return self._pending.pop(root) or self._overdue.pop(root, None)
 
     def _told(self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int]) -> Steps:
-        now, ack = self._now, self.spout.ack
+        now = self._now
+        message_ids = []
         for root in acked:
             entry = self._pop(root)
             if entry is None:
                 self.unknown += 1
                 continue
             self.in_flight -= 1
-            self.acked += 1
-            message_id, emitted_at = entry
-            self.latencies.append(now - emitted_at)
-            try:
-                pending = ack(message_id)
-                if pending is not None:
-                    yield pending
-            except Exception as error:  # noqa: BLE001 - as in next_tuple
-                self.on_error(error, f"in ack of {message_id!r}")
+            self.latencies.append(now - entry[1])
+            message_ids.append(entry[0])
+        yield from self._tell_acked(message_ids)
         for root in failed:
             entry = self._pop(root)
             if entry is None:
@@ -272,16 +248,19 @@ class SpoutTask:
 
     def _tell_at_once(self) -> Steps:
         while self._at_once:
-            yield from self._tell_acked(self._at_once.popleft())
+            message_ids, self._at_once = self._at_once, []
+            yield from self._tell_acked(message_ids)
 
-    def _tell_acked(self, message_id: Any) -> Steps:
-        self.acked += 1
-        try:
-            pending = self.spout.ack(message_id)
-            if pending is not None:
-                yield pending
-        except Exception as error:  # noqa: BLE001 - as in next_tuple
-            self.on_error(error, f"in ack of {message_id!r}")
+    def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
+        ack = self.spout.ack
+        for message_id in message_ids:
+            self.acked += 1
+            try:
+                pending = ack(message_id)
+                if pending is not None:
+                    yield pending
+            except Exception as error:  # noqa: BLE001 - as in next_tuple
+                self.on_error(error, f"in ack of {message_id!r}")
 
     def _tell_failed(self, entry: Pending) -> Steps:
         self.in_flight -= 1

@@ -8,10 +8,10 @@ import numpy as np
 from kstorm.core.columns import Positions
 from kstorm.core.lanes import Lane
 
-Rows = slice | Positions
+Selection = slice | Positions
 """Which rows of the columns."""
 
-Spreader = Callable[[Sequence[list[Any]], int], Iterator[tuple[Lane, Rows]]]
+Spreader = Callable[[Sequence[list[Any]], int], Iterator[tuple[Lane, Selection]]]
 """From the columns and the number of rows to the lanes with their rows; the rows of a lane stay in order."""
 
 _CACHED_KEYS = 65_536
@@ -27,7 +27,7 @@ def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
     """Shuffle: even blocks, so that rows with one anchor stay together and their acks fold; the first lane changes."""
     turn = start
 
-    def spread(_columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Rows]]:
+    def spread(_columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Selection]]:
         nonlocal turn
         blocks = min(count, len(lanes))
         first, turn = turn, turn + blocks
@@ -39,7 +39,7 @@ def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
 
 
 def by_fields(positions: Sequence[int], lanes: Sequence[Lane], number_of: Callable[[Sequence[Any]], int]) -> Spreader:
-    """Rows of equal keys to one lane; `number_of` is the hash of a key."""
+    """Selection of equal keys to one lane; `number_of` is the hash of a key."""
     number_of_key = _Numbers(lambda key: number_of((key,)) % len(lanes)).__getitem__
 
     def numbers(columns: Sequence[list[Any]], count: int) -> Positions:
@@ -52,7 +52,7 @@ def by_fields(positions: Sequence[int], lanes: Sequence[Lane], number_of: Callab
         rows = zip(*(columns[position] for position in positions), strict=True)
         return np.fromiter((number_of(key) % len(lanes) for key in rows), np.intp, count)
 
-    def spread(columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Rows]]:
+    def spread(columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Selection]]:
         if len(lanes) == 1:
             return iter(((lanes[0], _ALL),))
         return _by_number(numbers(columns, count), lanes)
@@ -63,7 +63,7 @@ def by_fields(positions: Sequence[int], lanes: Sequence[Lane], number_of: Callab
 def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
     """Asks a chooser for each row: for groupings that have no quicker way."""
 
-    def spread(columns: Sequence[list[Any]], _count: int) -> Iterator[tuple[Lane, Rows]]:
+    def spread(columns: Sequence[list[Any]], _count: int) -> Iterator[tuple[Lane, Selection]]:
         rows_of: dict[Lane, list[int]] = {}
         for row, values in enumerate(zip(*columns, strict=True)):
             for lane in choose(values):
@@ -73,12 +73,12 @@ def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
     return spread
 
 
-def pick(column: list[Any], rows: Rows) -> list[Any]:
+def pick(column: list[Any], rows: Selection) -> list[Any]:
     """A new list of a column's rows."""
     return column[rows] if isinstance(rows, slice) else list(map(column.__getitem__, rows.tolist()))
 
 
-def _by_number(numbers: Positions, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Rows]]:
+def _by_number(numbers: Positions, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Selection]]:
     if len(lanes) <= 16:
         for number, lane in enumerate(lanes):
             rows = np.flatnonzero(numbers == number)

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from kstorm.errors import FrameError
+
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
 _CACHED_KEYS = 200_000
@@ -24,12 +26,12 @@ class TaskState:
         self._dirty: dict[str, None] = {}  # a set that keeps its order, so that a simulation is the same on every run
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or `default`."""
+        """The value of a key, or `default`. Raises `FrameError` if what is stored was not stored by a `TaskState`."""
         try:
             value = self._cache[key]
         except KeyError:
             stored = self._load(key.encode())
-            value = self._cache[key] = _ABSENT if stored is None else _decode(stored)
+            value = self._cache[key] = _ABSENT if stored is None else _value_of(key, stored)
         return default if value is _ABSENT else value
 
     def put(self, key: str, value: Any) -> None:
@@ -49,9 +51,9 @@ class TaskState:
             if value is not _ABSENT:
                 yield key, value
         for stored_key, stored in self._load_all():
-            name = stored_key.decode()
+            name = _name_of(stored_key)
             if name not in own:
-                yield name, _decode(stored)
+                yield name, _value_of(name, stored)
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
         """The changes since the last call, for storing; None deletes.
@@ -73,6 +75,29 @@ class TaskState:
             return key.encode(), None if value is _ABSENT else _encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise TypeError(f"the state of the key {key!r} cannot be stored: {error}") from None
+
+
+def check_pair(key: bytes, value: bytes | None) -> None:
+    """Raises `FrameError` if that is no stored pair; None, which deletes, is one."""
+    name = _name_of(key)
+    if value is not None:
+        _value_of(name, value)
+
+
+def _name_of(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise FrameError(f"the state's keys are text, and {key[:100]!r} is not UTF-8") from None
+
+
+def _value_of(name: str, stored: bytes) -> Any:
+    try:
+        return _decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(
+            f"{len(stored)} bytes under the key {name[:100]!r} that are no value of a state: {error}"
+        ) from None
 
 
 _ABSENT: Any = object()

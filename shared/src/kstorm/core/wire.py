@@ -119,13 +119,14 @@ def _check_tuples(frame: TupleFrame) -> None:
     count = frame.count
     if count < 0 or (not frame.columns and count > _MOST_EMPTY):
         raise FrameError(f"a frame that claims {count} tuples")
-    for name, column in (("roots", frame.roots), ("edges", frame.edges)):
-        if column and len(column) != 8 * count:
-            raise FrameError(f"{len(column)} bytes of {name} for {count} tuples: it must be 8 bytes each or none")
+    for name, packed in (("roots", frame.roots), ("edges", frame.edges)):
+        if packed and len(packed) != 8 * count:
+            raise FrameError(f"{len(packed)} bytes of {name} for {count} tuples: it must be 8 bytes each or none")
     if len(frame.roots) != len(frame.edges):
         raise FrameError("a frame with roots but no edges, or the reverse")
-    if any(len(column) != count for column in frame.columns):
-        raise FrameError(f"columns of {[len(c) for c in frame.columns]} values for {count} tuples")
+    for number, column in enumerate(frame.columns):
+        if len(column) != count:
+            raise FrameError(f"a column (number {number}) of {len(column)} values for {count} tuples")
     for position, pairs in frame.more.items():
         if not 0 <= position < count or any(not 0 < n <= MAX_ID for pair in pairs.items() for n in pair):
             raise FrameError(f"anchors of tuple {position} in a frame of {count}: no such tuple, or no 64-bit ids")

@@ -10,6 +10,7 @@ import asyncio
 import copy
 import inspect
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka import Message
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.outbox import Outbox
-from kstorm.core.state import TaskState
+from kstorm.core.state import TaskState, check_pair
 from kstorm.core.tasks import drive, settle
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import FrameError
@@ -30,7 +31,7 @@ from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.slots import TaskSlot, log_emits
+from kstorm.runtime.slots import TaskSlot, Totals, log_emits, own_metrics
 from kstorm.runtime.tables import RecoveringTable
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
 
@@ -56,14 +57,16 @@ class BoltExecutor(Executor[BoltTask]):
         self._checkpointing = asyncio.Lock()
         self._next_checkpoint = 0.0
         self._resources: Resources
-        self._gone = [0, 0, 0, 0]  # emitted, executed, acked, failed of tasks that left
+        self._totals = Totals(self.slots, _counts)
         self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)
 
     def use_table(self, app: ChannelApp) -> None:
         """Gives a stateful bolt its table; called before the app starts."""
         if self._stateful:
             name, tasks = self.topology.state_topic(self.component), self.topology.component(self.component).num_tasks
-            self._table = RecoveringTable(app, f"{self.component}-state", name, tasks, self.settings, self.log)
+            self._table = RecoveringTable(
+                app, f"{self.component}-state", name, tasks, self.settings, self.log, check_pair
+            )
 
     async def before_join(self) -> None:
         """Lends clients to the bolts, and opens the writer of checkpoints if they have state."""
@@ -97,7 +100,8 @@ class BoltExecutor(Executor[BoltTask]):
         await settle(bolt.prepare(task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ())))
         if self._table is not None:
             started = time.monotonic()
-            records = await self._table.open(partition)
+            records, refused = await self._table.open(partition)
+            self.dead_letter_changes(refused)
             self.log.info(
                 "state_recovered", task=task_id, records=records, seconds=round(time.monotonic() - started, 3)
             )
@@ -121,8 +125,7 @@ class BoltExecutor(Executor[BoltTask]):
         self._flush_late()  # acks of records that a sink has confirmed meanwhile
         await self._checkpoint()
         await self.commit_now([slot])
-        for index, count in enumerate(_counts(task)):
-            self._gone[index] += count
+        self._totals.keep(task)
         self.outbox.forget(task.task_id)
         if self._table is not None:
             self._table.close(slot.partition)
@@ -216,28 +219,33 @@ class BoltExecutor(Executor[BoltTask]):
     def _on_error(self, task: int) -> Callable[[BaseException, str], None]:
         return lambda error, doing: self.report(error, doing, task)
 
-    def _totals(self) -> list[int]:
-        live = [_counts(slot.task) for slot in self.slots.values()]
-        return [sum(counts) for counts in zip(self._gone, *live, strict=True)]
-
     def samples(self) -> Iterable[Sample]:
         """Storm's bolt metrics."""
         yield from super().samples()
-        emitted, executed, acked, failed = self._totals()
-        yield "bolt_emitted_total", "Tuples emitted", emitted, {}
-        yield "bolt_executed_total", "Tuples executed", executed, {}
-        yield "bolt_acked_total", "Tuples acked", acked, {}
-        yield "bolt_failed_total", "Tuples failed", failed, {}
+        totals = self._totals.now()
+        yield "bolt_emitted_total", "Tuples emitted", totals["emitted"], {}
+        yield "bolt_executed_total", "Tuples executed", totals["executed"], {}
+        yield "bolt_acked_total", "Tuples acked", totals["acked"], {}
+        yield "bolt_failed_total", "Tuples failed", totals["failed"], {}
+        if self._table is not None:
+            yield from self._writer.samples()
         open_tuples = sum(slot.task.unfinished for slot in self.slots.values())
         yield "bolt_unfinished", "Tuples executed that the bolt neither acked nor failed", open_tuples, {}
+        for slot in self.slots.values():
+            for name, value in own_metrics(slot.task.bolt).items():
+                yield f"bolt_own_{name}", "As the bolt says", value, {"task": str(slot.task.task_id)}
 
     def status(self) -> dict[str, Any]:
         """Adds the counts to what every executor shows."""
-        emitted, executed, acked, failed = self._totals()
+        totals = self._totals.now()
         pending = sum(slot.task.unfinished for slot in self.slots.values())
-        counts = {"emitted": emitted, "executed": executed, "acked": acked, "failed": failed, "pending": pending}
-        return {**super().status(), "kind": "bolt", **counts}
+        counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
+        own: Counter[str] = Counter()
+        for slot in self.slots.values():
+            own.update(own_metrics(slot.task.bolt))
+        return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
 
 
-def _counts(task: BoltTask) -> tuple[int, int, int, int]:
-    return task.collector.emitted, task.executed, task.collector.acked, task.collector.failed
+def _counts(task: BoltTask) -> dict[str, int]:
+    done = task.collector
+    return {"emitted": done.emitted, "executed": task.executed, "acked": done.acked, "failed": done.failed}

@@ -18,7 +18,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.consumer import TaskConsumer
-from kstorm.runtime.delivery import MAX_MESSAGE_BYTES
+from kstorm.runtime.delivery import MAX_MESSAGE_BYTES, produce_when_room
+from kstorm.runtime.metrics import Sample
 from kstorm.runtime.settings import Settings
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class CheckpointWriter:
         self._settings, self._input_topic, self._consumer = settings, input_topic, consumer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._lock = asyncio.Lock()
-        self.records = self.bytes = 0
+        self._records = self._bytes = 0
         self._producer = Producer(
             {
                 **settings.client_config,
@@ -70,15 +71,13 @@ class CheckpointWriter:
         pairs = [(partition, key, value) for partition, some in changes.items() for key, value in some]
         if not pairs:
             return {}
-        self.records += len(pairs)
-        self.bytes += sum(len(value or b"") for _, _, value in pairs)
         async with self._lock:
             deadline = time.monotonic() + _PATIENCE_SECS
             while True:
                 metadata = await self._consumer.group_metadata()
                 try:
                     transaction = self._on_thread(partial(self._transact, changelog, pairs, offsets, metadata))
-                    return await asyncio.wait_for(transaction, _PATIENCE_SECS)
+                    last = await asyncio.wait_for(transaction, _PATIENCE_SECS)
                 except (
                     TimeoutError
                 ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
@@ -86,7 +85,16 @@ class CheckpointWriter:
                 except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
                     if time.monotonic() > deadline:
                         raise self._failed(error.reason) from None
+                else:
+                    self._records += len(pairs)
+                    self._bytes += sum(len(key) + len(value or b"") for _, key, value in pairs)
+                    return last
                 await asyncio.sleep(_PAUSE_SECS)
+
+    def samples(self) -> Iterable[Sample]:
+        """What was written to changelogs."""
+        yield "changelog_records_total", "Records that checkpoints wrote to changelogs", self._records, {}
+        yield "changelog_bytes_total", "Bytes of their keys and values", self._bytes, {}
 
     def close(self) -> None:
         """Waits for the transaction under way."""
@@ -107,7 +115,7 @@ class CheckpointWriter:
         try:
             self._producer.begin_transaction()
             for partition, key, value in pairs:
-                self._produce(changelog, partition, key, value, report)
+                produce_when_room(self._producer, changelog, value, key, partition, report)
             if offsets:
                 places = [TopicPartition(self._input_topic, partition, offset) for partition, offset in offsets.items()]
                 self._insist(lambda: self._producer.send_offsets_to_transaction(places, metadata, _CALL_SECS))
@@ -115,15 +123,6 @@ class CheckpointWriter:
         except KafkaException as error:
             self._abort(error.args[0])
         return last
-
-    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None, report: Any) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, report)
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                return
 
     def _insist(self, call: Callable[[], object]) -> None:
         """Calls again what may be called again."""

@@ -28,6 +28,8 @@ _PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which 
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _REVOKE_SECONDS = 60.0
+_LEAVE_SECONDS = 2.0
+_NOT_ALLOWED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class TaskOwner(Protocol):
@@ -68,14 +70,16 @@ class TaskConsumer(threading.Thread):
     ) -> None:
         """`reads=False`: only take part in the spreading of tasks; the records are read by somebody else."""
         super().__init__(name="task-consumer", daemon=True)
+        self._group = group
         self._settings, self._topic, self._owner, self._loop, self._fatal = settings, topic, owner, loop, fatal
-        self._log, self._reads = log, reads
+        self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
         self._orders = Orders()
         self.preparing: set[int] = set()
         """Partitions assigned whose tasks are not ready yet."""
         self.joined = False
         """Whether the group has spread its tasks with this process in it, be it that none came here."""
+        self._waits_until = float("inf")
         self._paused: set[int] = set()
         self._throttled = False
         self._in_flight = self._in_flight_bytes = 0
@@ -118,6 +122,11 @@ class TaskConsumer(threading.Thread):
         """Whether reading is paused because too much is in flight."""
         return self._throttled
 
+    @property
+    def stands_by(self) -> bool:
+        """Whether it has no task and, a session after it joined, need not expect one."""
+        return not self.assignment and time.monotonic() > self._waits_until
+
     def commit(self, offsets: dict[int, int]) -> None:
         """Commits offsets without waiting; a refusal is logged: the records are executed again, no more."""
         if offsets:
@@ -133,7 +142,7 @@ class TaskConsumer(threading.Thread):
         return await asyncio.wrap_future(self._orders.give(self._consumer.consumer_group_metadata))
 
     def stop(self) -> None:
-        """Revokes every task and leaves; waits for the end of the thread."""
+        """Revokes every task and goes; waits for the end of the thread. The group is told if `leave_on_stop` says so."""
         self._stopping.set()
         if self.is_alive():
             self.join()
@@ -149,12 +158,30 @@ class TaskConsumer(threading.Thread):
             while not self._stopping.is_set():
                 self._orders.serve()
                 self._turn()
+            if self._settings.leave_on_stop:
+                self._leave()
         except FencedError as error:
             self._fatal(error)
         except Exception as error:  # noqa: BLE001 - the thread must not die silently: the process has to end
             self._fatal(error)
         finally:
             self._consumer.close()
+
+    def _leave(self) -> None:
+        """Revokes every task and tells the group, which a static member does when it unsubscribes, but not when it closes.
+
+        The member id goes when the group is told. `close` waits for the answer, yet forgets what was not sent.
+        """
+        self._consumer.unsubscribe()
+        self._poll_while(lambda: bool(self.assignment), _REVOKE_SECONDS)
+        self._poll_while(lambda: bool(self._consumer.memberid()), _LEAVE_SECONDS)
+
+    def _poll_while(self, condition: Callable[[], bool], seconds: float) -> None:
+        """What is read meanwhile stays uncommitted, for the next owner."""
+        deadline = time.monotonic() + seconds
+        while condition() and time.monotonic() < deadline:
+            self._orders.serve()
+            self._consumer.poll(_POLL_SECONDS)
 
     def _turn(self) -> None:
         self._regulate()
@@ -173,6 +200,11 @@ class TaskConsumer(threading.Thread):
         if error.code() == KafkaError.FENCED_INSTANCE_ID:
             raise FencedError(
                 f"another process runs as {self._settings.instance!r}: give each process of a component its own KSTORM_INSTANCE"
+            )
+        if error.code() in _NOT_ALLOWED:
+            raise BrokerError(
+                f"Kafka lets this user not read {self._topic!r} as one of the group {self._group!r}: {error.str()}; "
+                "allow it READ on both"
             )
         if error.fatal():
             raise BrokerError(f"reading {self._topic!r} failed for good: {error.str()}")
@@ -203,7 +235,10 @@ class TaskConsumer(threading.Thread):
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         partitions = [place.partition for place in places]
         consumer.incremental_assign(places)
-        self.joined = True
+        if not self.joined:
+            # Tasks move in two rounds: in the first, which asks others to let go of them, none comes yet.
+            self._waits_until = time.monotonic() + self._session_timeout_ms / 1000
+            self.joined = True
         self.assignment.update(partitions)
         self.preparing.update(partitions)
         if partitions:

@@ -11,9 +11,38 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstorm.core.outbox import Outgoing
 from kstorm.errors import BrokerError
+from kstorm.kafka.ports import Headers
 from kstorm.runtime.settings import Settings
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # ledger buckets may grow; frames are capped far below
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Of a record in a changelog, which `CheckpointWriter` writes: a ledger's bucket, a value of state. Frames and dead letters
+are capped far below."""
+_FULL_SECONDS = 0.05
+
+Report = Callable[[KafkaError | None, Message], None]
+"""A delivery report, as librdkafka calls it."""
+
+
+def produce_when_room(
+    producer: Producer,
+    topic: str,
+    value: str | bytes | None,
+    key: str | bytes | None,
+    partition: int,
+    report: Report,
+    headers: Headers | None = None,
+) -> None:
+    """As `Producer.produce`, but waits while the local queue is full: this is the backpressure of a slow broker."""
+    while True:
+        try:
+            if headers is None:
+                producer.produce(topic, value, key, partition, report)
+            else:
+                producer.produce(topic, value, key, partition, report, headers=headers)
+        except BufferError:
+            producer.poll(_FULL_SECONDS)
+        else:
+            return
 
 
 class WorkUnit:
@@ -81,24 +110,14 @@ class Delivery:
         report = self._reporter(unit)
         for out in sends:
             unit.add()
-            self.produce(out.topic, out.value, partition=out.partition, on_delivery=report)
-
-    def produce(self, topic: str, value: bytes | None, **options: Any) -> None:
-        """As `Producer.produce`; waits while the local queue is full."""
-        self.records += 1
-        self.bytes += len(value or b"")
-        while True:
+            self.records += 1
+            self.bytes += len(out.value)
             try:
-                self.producer.produce(topic, value, **options)
-            except BufferError:
-                self.producer.poll(0.05)  # the broker is slower than we are: this is the backpressure
+                produce_when_room(self.producer, out.topic, out.value, None, out.partition, report)
             except KafkaException as error:
-                self._fail(error.args[0], topic)
-                return
-            else:
-                return
+                self._fail(error.args[0], out.topic)
 
-    def _reporter(self, unit: WorkUnit) -> Callable[[KafkaError | None, Message], None]:
+    def _reporter(self, unit: WorkUnit) -> Report:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 unit.delivered()

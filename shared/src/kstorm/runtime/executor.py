@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic
 
-import msgspec
 from confluent_kafka import Message
 
-from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter
+from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter, readable
 from kstorm.core.outbox import Outbox, Outgoing
 from kstorm.errors import FencedError, KstormError
 from kstorm.runtime.consumer import TaskConsumer
@@ -30,7 +29,6 @@ _HOUSEKEEPING_SECONDS = 0.02
 _BREATH_SECONDS = 0.02
 _STOP_SECONDS = 10.0
 _STANDBY_SECONDS = 10.0
-_MAX_LETTER_BYTES = 700_000  # an envelope must itself fit into a record; base64 adds a third
 
 
 class Executor(Generic[T]):
@@ -185,13 +183,13 @@ class Executor(Generic[T]):
                 del self.slots[slot.partition]
 
     async def settled(self, slots: Iterable[TaskSlot[T]], seconds: float) -> bool:
-        """Waits until everything that these tasks sent has arrived; False if it did not in time."""
+        """Waits until everything that these tasks have sent by now has arrived; False if it did not in time."""
         deadline = time.monotonic() + seconds
-        waiting = list(slots)
+        waiting = [(slot.progress, slot.progress.begun) for slot in slots]
         while True:
-            for slot in waiting:
-                slot.progress.advance()
-            if all(slot.progress.idle for slot in waiting):
+            for progress, _ in waiting:
+                progress.advance()
+            if all(progress.next_offset >= begun for progress, begun in waiting):
                 return True
             if time.monotonic() > deadline:
                 return False
@@ -278,7 +276,7 @@ class Executor(Generic[T]):
         outbox.too_large.clear()
 
     def dead_letter_record(self, record: Message, reason: str, unit: WorkUnit) -> None:
-        """Puts a record of the input topic that cannot be used into the dead letters."""
+        """Puts a record of an internal topic that cannot be used into the dead letters."""
         letter = DeadLetter(
             topology=self.topology.name,
             component=self.component,
@@ -292,18 +290,25 @@ class Executor(Generic[T]):
         )
         self.store_letter(LetterToStore(letter), unit)
 
+    def dead_letter_changes(self, refused: Iterable[tuple[Message, str]]) -> None:
+        """Puts records of a changelog that nothing of ours can have written into the dead letters."""
+        unit = self.unit()
+        for record, reason in refused:
+            self.dead_letter_record(record, reason, unit)
+        self.close_unit(unit)
+
     def store_letter(self, to_store: LetterToStore, unit: WorkUnit) -> None:
         """Sends a dead letter; the unit is done no earlier than the broker has it."""
         letter = to_store.letter
         self.dead_letters += 1
-        self.log.warning(
-            "dead_letter", reason=letter.reason, topic=letter.topic, partition=letter.partition, offset=letter.offset
-        )
         value = encode_letter(letter)
-        if len(value) > _MAX_LETTER_BYTES:
-            cut = (letter.value or b"")[: _MAX_LETTER_BYTES // 2]
-            reason = f"{letter.reason} (of its {len(letter.value or b'')} bytes the first {len(cut)} are kept here)"
-            value = encode_letter(msgspec.structs.replace(letter, value=cut, reason=reason))
+        self.log.warning(
+            "dead_letter",
+            reason=readable(letter.reason),
+            topic=letter.topic,
+            partition=letter.partition,
+            offset=letter.offset,
+        )
         inner = WorkUnit(lambda: self._stored(to_store, unit))
         unit.add()
         self.send(inner, [Outgoing(self.topology.dead_letters_topic, 0, value)])
@@ -379,6 +384,8 @@ class Executor(Generic[T]):
         """Why this process does not do its share; empty if it does."""
         if not self.consumer.joined:
             return f"has not joined the group {self.group!r} yet"
+        if not self.consumer.assignment and not self.consumer.stands_by:
+            return "waits for its share of the tasks"
         if self.consumer.preparing:
             return f"tasks {sorted(self.consumer.preparing)} are being recovered"
         return ""

@@ -13,10 +13,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka.ports import BatchDelivery, Delivery, RecordColumn
+from kstorm.kafka.ports import BatchDelivery, Delivery, Headers, RecordColumn
+from kstorm.runtime.delivery import produce_when_room
 
 _POLL_SECS: Final = 0.005
-_FULL_SECS: Final = 0.05
 _CLOSE_SECS: Final = 5.0
 _DEFAULTS: Final = {
     "linger.ms": 5,
@@ -57,7 +57,7 @@ class KafkaWriter:
         key: bytes | None,
         value: bytes | None,
         on_delivery: Delivery,
-        headers: list[tuple[str, str | bytes | None]] | None = None,
+        headers: Headers | None = None,
     ) -> None:
         """Queues a record; raises `BrokerError` if the queue is full or the record is too large."""
         report = _Report(lambda errors: on_delivery(errors[0] if errors else None, None))
@@ -74,31 +74,52 @@ class KafkaWriter:
         except KafkaException as error:
             report.forget()
             raise BrokerError(f"a record for topic {topic!r} was refused: {error.args[0].str()}") from None
+        except (TypeError, ValueError) as error:  # a topic or a header's name that is no text, or has a NUL
+            report.forget()
+            raise BrokerError(f"a record for topic {topic!r} was refused: {error}") from None
         self._poll_soon()
 
-    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: BatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
         """Queues records; waits while the queue is full."""
+        if headers is not None:
+            self._write_with_headers(topic, keys, values, on_done, headers)
+            return
         report = _Report(on_done)
         produce = self._producer.produce
         for key, value in zip(keys, values, strict=True):
             try:
-                produce(topic, value, key, -1, report)
-            except BufferError:
-                self._insist(topic, key, value, report)
+                try:  # first without the helper, which would be a call more for every record
+                    produce(topic, value, key, -1, report)
+                except BufferError:
+                    produce_when_room(self._producer, topic, value, key, -1, report)
             except (KafkaException, ValueError) as error:  # ValueError: text that has no UTF-8
-                report(error.args[0], None)
+                # Not the error itself: it knows this frame, which knows the report, which would then live on.
+                report(error.args[0] if isinstance(error, KafkaException) else str(error), None)
         self._poll_soon()
 
-    def _insist(self, topic: str, key: str | bytes | None, value: str | bytes | None, report: "_Report") -> None:
-        while True:
-            self._producer.poll(_FULL_SECS)  # Kafka is slower than we are: this is the backpressure
+    def _write_with_headers(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: BatchDelivery,
+        headers: Sequence[Headers],
+    ) -> None:
+        """Apart, so that records without headers do not pay for asking."""
+        report = _Report(on_done)
+        for key, value, own in zip(keys, values, headers, strict=True):
             try:
-                self._producer.produce(topic, value, key, -1, report)
-            except BufferError:
-                continue
-            except KafkaException as error:
-                report(error.args[0], None)
-            return
+                produce_when_room(self._producer, topic, value, key, -1, report, own)
+            except (KafkaException, ValueError) as error:  # as above
+                report(error.args[0] if isinstance(error, KafkaException) else str(error), None)
+        self._poll_soon()
 
     async def close(self) -> None:
         """Waits up to 5 s for what is on its way."""

@@ -2,10 +2,12 @@
 
 One consumer per spout task, assigned by hand: there are no rebalances. Its group, named like the spout config's `id`,
 only shows the offsets to lag tools. Fetching goes on in librdkafka's own threads; what would wait for an answer (which
-partitions, which offset at a time) is asked by one thread of ours.
+partitions, which offset at a time) is asked by one thread of ours. Whom to ask for partitions, and which brokers to
+connect to, is the config's `hosts`; with `ZkHosts` the client opens once ZooKeeper has told the brokers.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,34 +16,36 @@ from typing import Any, Final, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
+from kstorm.kafka.hosts import GlobalPartitionInformation, KafkaHosts, StaticHosts, ZkHosts, bootstrap_servers
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
+from kstorm.runtime.brokers import LOOK_UP_SECS, BrokersReader, KafkaBrokersReader, StaticBrokersReader
+from kstorm.runtime.log import CLIENT_LOG
 
 log = logging.getLogger(__name__)
 
-_LOOK_UP_SECS: Final = 5.0
 _PAUSE_AFTER_FAILURE_SECS: Final = 1.0
+_LOOK_AGAIN_SECS: Final = 0.1
 _REPEAT_FAULT_SECS: Final = 30.0
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_HOW_LONG: Final = re.compile(r" \(after [0-9]+ms in state .*\)")  # else the same fault is another one each time
 _TOLD_GLOBALLY: Final = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FATAL)
 
 
 class KafkaSource:
     """A `SourceReader`. `client_config` has the librdkafka properties of the process: brokers, TLS, SASL.
 
-    Raises `ConfigError` on a property that librdkafka refuses.
+    Raises `ConfigError` on a property that librdkafka refuses, or a malformed connect string of `ZkHosts`.
     """
 
     def __init__(self, config: SpoutConfig, client_config: Mapping[str, Any]) -> None:
-        properties = consumer_properties(config, client_config)
-        self._brokers = properties.get("bootstrap.servers")
+        self._config = config
+        self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
         self._told: dict[str, float] = {}  # when each fault was last told of
-        try:
-            self._consumer = Consumer({**properties, "error_cb": self._failed, "on_commit": _mirrored}, logger=log)
-        except (KafkaException, TypeError, ValueError) as error:
-            raise ConfigError(f"the spout {config.id!r} cannot read {config.topic!r}: {_reason(error)}") from None
+        self._client: Consumer | None = None
+        self._reader = self._open_reader()
         self._assigned: set[Partition] = set()
         self._known: dict[str, Mapping[Partition, Broker]] = {}
         self._refreshes: dict[str, Future[Mapping[Partition, Broker]]] = {}
@@ -61,7 +65,7 @@ class KafkaSource:
             del self._refreshes[topic]
             try:
                 self._known[topic] = asked.result()
-            except BrokerError as error:
+            except KstormError as error:
                 self._tell(SourceFault(str(error)))
         return self._known.get(topic)
 
@@ -104,7 +108,9 @@ class KafkaSource:
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
         """What has been fetched; also serves the client's callbacks."""
-        messages = self._consumer.consume(max_messages, 0)
+        if self._client is None:
+            return ()
+        messages = self._client.consume(max_messages, 0)
         failed = [message for message in messages if message.error() is not None]
         if failed:
             messages = [message for message in messages if message.error() is None]
@@ -133,41 +139,97 @@ class KafkaSource:
         """Closes the connections; a look-up under way delays it by up to 5 s."""
         self._closing.set()
         self._asking.shutdown(cancel_futures=True)
-        self._consumer.close()
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def _consumer(self) -> Consumer:
+        """The client; where there are partitions to do anything with, it is open."""
+        assert self._client is not None, "no partitions are known yet"
+        return self._client
+
+    @property
+    def _brokers(self) -> str | None:
+        return self._properties.get("bootstrap.servers")
+
+    def _open_reader(self) -> BrokersReader:
+        config, wildcard = self._config, self._config.kafka_topic_wildcard_match
+        if isinstance(config.hosts, ZkHosts):
+            from kstorm.runtime.zookeeper_brokers import DynamicBrokersReader  # others need no kazoo
+
+            protocol = str(self._properties.get("security.protocol", "plaintext"))
+            return DynamicBrokersReader(config.hosts, security_protocol=protocol, wildcard=wildcard)
+        self._open_client()
+        if isinstance(config.hosts, StaticHosts):
+            return StaticBrokersReader(config.hosts)
+        return KafkaBrokersReader(self._consumer, str(self._brokers), wildcard=wildcard)
+
+    def _open_client(self) -> None:
+        config = {**self._properties, "error_cb": self._failed, "on_commit": _mirrored}
+        try:
+            self._client = Consumer(config, logger=CLIENT_LOG)
+        except (KafkaException, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"the spout {self._config.id!r} cannot read {self._config.topic!r}: {_reason(error)}"
+            ) from None
 
     def _ask_partitions(self, topic: str) -> Mapping[Partition, Broker]:
-        try:
-            metadata = self._consumer.list_topics(topic, _LOOK_UP_SECS)
-        except KafkaException as error:
-            raise self._asked_in_vain(f"the partitions of topic {topic!r}", error) from None
-        found = metadata.topics[topic]
-        if found.error is not None or not found.partitions:
-            raise BrokerError(
-                f"topic {topic!r} cannot be read from {self._brokers}: "
-                f"{found.error.str() if found.error is not None else 'it has no partitions'}; create it, or name another"
-            )
-        leaders = {id: Broker(broker.host, broker.port) for id, broker in metadata.brokers.items()}
+        found = self._reader.get_broker_info(topic)
+        if isinstance(self._config.hosts, ZkHosts):
+            self._tell_client(found, self._known.get(topic, {}))
         return {
-            Partition(topic, number): leaders.get(found.partitions[number].leader, Broker("", -1))
-            for number in sorted(found.partitions)
+            Partition(information.topic, number): information.partition_map[number]
+            for information in found
+            for number in sorted(information.partition_map)
         }
+
+    def _tell_client(self, found: Sequence[GlobalPartitionInformation], known: Mapping[Partition, Broker]) -> None:
+        """Has the client hear of what is new; by itself it would look for partitions that were added every 5 minutes."""
+        for information in found:
+            if all(partition in known for partition in information):
+                continue
+            if self._client is None:
+                brokers = bootstrap_servers(found)
+                if not brokers:
+                    raise BrokerError(f"no partition of {self._config.topic!r} has a leader now: are its brokers up?")
+                self._properties.setdefault("bootstrap.servers", brokers)
+                self._open_client()
+            self._await_partitions(information)
+
+    def _await_partitions(self, information: GlobalPartitionInformation) -> None:
+        """Waits until the brokers have what ZooKeeper has: they learn of it a little later."""
+        deadline = time.monotonic() + LOOK_UP_SECS
+        while True:
+            try:
+                metadata = self._consumer.list_topics(information.topic, LOOK_UP_SECS)
+            except KafkaException as error:
+                reason = _reason(error)
+            else:
+                if information.partition_map.keys() <= metadata.topics[information.topic].partitions.keys():
+                    return
+                reason = "the broker does not have all of them"
+            if time.monotonic() > deadline or self._closing.wait(_LOOK_AGAIN_SECS):
+                raise BrokerError(
+                    f"Kafka at {self._brokers}, which ZooKeeper names, did not tell the partitions of {information.topic!r}: "
+                    f"{reason}"
+                )
 
     def _ask_offset(self, partition: Partition, time: int) -> int:
         try:
             if time not in (EARLIEST_TIME, LATEST_TIME):
-                found = self._consumer.offsets_for_times([TopicPartition(*partition, time)], _LOOK_UP_SECS)[0]
+                found = self._consumer.offsets_for_times([TopicPartition(*partition, time)], LOOK_UP_SECS)[0]
                 if found.error is not None:
                     raise KafkaException(found.error)
                 if found.offset >= 0:
                     return found.offset
-            start, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), _LOOK_UP_SECS)
+            start, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), LOOK_UP_SECS)
         except KafkaException as error:
-            raise self._asked_in_vain(f"the offsets of {partition.topic}[{partition.partition}]", error) from None
+            self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # it will be asked again at once
+            where = f"{partition.topic}[{partition.partition}]"
+            raise BrokerError(
+                f"Kafka at {self._brokers} did not tell the offsets of {where}: {_reason(error)}"
+            ) from None
         return start if time == EARLIEST_TIME else end
-
-    def _asked_in_vain(self, what: str, error: KafkaException) -> BrokerError:
-        self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # it will be asked again at once
-        return BrokerError(f"Kafka at {self._brokers} did not tell {what}: {_reason(error)}")
 
     def _note(self, message: Message) -> None:
         """A place in the stream where there is an error instead of a message."""
@@ -184,7 +246,7 @@ class KafkaSource:
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() in _TOLD_GLOBALLY:
-            self._tell(SourceFault(f"Kafka at {self._brokers}: {error.str()}"))
+            self._tell(SourceFault(f"Kafka at {self._brokers}: {_HOW_LONG.sub('', error.str())}"))
 
     def _tell(self, fault: SourceFault) -> None:
         now = time.monotonic()
@@ -212,7 +274,9 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
         # There is no membership to keep; it is how long a last commit waits for a broker that is down.
         "session.timeout.ms": 3000,
     }
-    if config.hosts.bootstrap_servers is not None:
+    if isinstance(config.hosts, ZkHosts):
+        properties.pop("bootstrap.servers", None)  # it knows those brokers that ZooKeeper tells
+    elif isinstance(config.hosts, KafkaHosts | StaticHosts) and config.hosts.bootstrap_servers is not None:
         properties["bootstrap.servers"] = config.hosts.bootstrap_servers
     properties.update(config.kafka_properties)
     # Not to be overridden: offsets are the spout's business.

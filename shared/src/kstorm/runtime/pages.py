@@ -5,6 +5,8 @@ from typing import Any
 from kstorm.runtime.app import ChannelApp
 from kstorm.runtime.executor import Executor
 
+_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"  # as a header: aiohttp takes no content_type with a charset
+
 
 def add_pages(app: ChannelApp, executor: Executor[Any]) -> None:
     """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored."""
@@ -22,7 +24,7 @@ def add_pages(app: ChannelApp, executor: Executor[Any]) -> None:
 
     @app.page("/metrics")  # type: ignore[untyped-decorator]
     async def metrics(view: Any, _request: Any) -> Any:
-        return view.bytes(executor.exposition.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        return view.bytes(executor.exposition.text(), headers={"Content-Type": _EXPOSITION})
 
     @app.page("/status")  # type: ignore[untyped-decorator]
     async def status(view: Any, _request: Any) -> Any:

@@ -24,9 +24,9 @@ class Progress:
             self.next_offset = self._open.popleft()[1]
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is unfinished."""
-        return not self._open
+    def begun(self) -> int:
+        """The input offset that follows the newest unit; -1 while there was none."""
+        return self._open[-1][1] if self._open else self.next_offset
 
     def to_commit(self) -> int | None:
         """The offset to commit, if it is another than the last one that this returned."""

@@ -1,20 +1,23 @@
-"""What a process lends to the components that run in it: Kafka clients for `KafkaSpout` and `KafkaBolt`."""
+"""What a process lends to the components that run in it: clients of Kafka, and of the queues that spouts read."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.ports import (
     KAFKA,
     BatchDelivery,
     Delivery,
+    Headers,
     KafkaPorts,
     OffsetStore,
     RecordColumn,
     RecordWriter,
     SourceReader,
 )
+from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
 from kstorm.runtime.delivery import WorkUnit
 from kstorm.runtime.kafka_sink import KafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
@@ -37,7 +40,9 @@ class Resources:
                 open_offsets=self._open_offsets,
                 open_shared_writer=self._open_shared_writer,
                 open_writer=self._open_writer,
-            )
+                topology_id=settings.topology_id or None,
+            ),
+            QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
         }
         """For `TopologyContext.resources`."""
 
@@ -53,7 +58,7 @@ class Resources:
         from kstorm.runtime.zookeeper import ZooKeeperOffsetStores  # bolts run without the kazoo client
 
         if self._offset_stores is None:
-            self._offset_stores = ZooKeeperOffsetStores(self._settings.zookeeper)
+            self._offset_stores = ZooKeeperOffsetStores(self._settings.zookeeper, auth=self._settings.zookeeper_auth)
         store: OffsetStore = self._offset_stores.open(config, context)
         return store
 
@@ -87,7 +92,7 @@ class UnitWriter:
         key: bytes | None,
         value: bytes | None,
         on_delivery: Delivery,
-        headers: list[tuple[str, str | bytes | None]] | None = None,
+        headers: Headers | None = None,
     ) -> None:
         """See `RecordWriter.write`."""
         unit = self._resources.unit
@@ -97,14 +102,21 @@ class UnitWriter:
         self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
         unit.add()
 
-    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: BatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
         """See `RecordWriter.write_batch`."""
         unit = self._resources.unit
         if unit is None:
-            self._writer.write_batch(topic, keys, values, on_done)
+            self._writer.write_batch(topic, keys, values, on_done, headers)
             return
         unit.add()
-        self._writer.write_batch(topic, keys, values, partial(self._batch_done, on_done, unit))
+        self._writer.write_batch(topic, keys, values, partial(self._batch_done, on_done, unit), headers)
 
     def _batch_done(self, on_done: BatchDelivery, unit: WorkUnit, errors: Sequence[object]) -> None:
         """What the bolt writes in answer, again one by one perhaps, belongs to the same unit."""
@@ -114,6 +126,22 @@ class UnitWriter:
         finally:
             self._resources.unit = at_hand
             unit.delivered()
+
+
+def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
+    try:
+        from kstorm.runtime.rabbitmq import RabbitMQReader  # few services have pika
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"RabbitMQSpout needs the module {error.name!r}, which is not installed: install kstorm[rabbitmq]"
+        ) from None
+    return RabbitMQReader(config, prefetch)
+
+
+def _open_kestrel(config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int) -> QueueReader:
+    from kstorm.runtime.kestrel import KestrelReader
+
+    return KestrelReader(config, queue, hosts, open_reads)
 
 
 def _delivered(on_delivery: Delivery, unit: WorkUnit, error: object | None, record: object) -> None:

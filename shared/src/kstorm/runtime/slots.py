@@ -1,6 +1,7 @@
 """A task in a process, and the items of work that the consumer hands over."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -31,9 +32,35 @@ class TaskSlot(Generic[T]):
         return max(self.progress.next_offset, self.first_offset)
 
 
+class Totals(Generic[T]):
+    """Sums of what the tasks of a process count, by name; those that went are still in them."""
+
+    def __init__(self, slots: Mapping[int, TaskSlot[T]], counts: Callable[[T], Mapping[str, int]]) -> None:
+        """Of the tasks in `slots`, at any time; `counts` says what one has counted."""
+        self._slots, self._counts = slots, counts
+        self._gone: Counter[str] = Counter()
+
+    def keep(self, task: T) -> None:
+        """A task is about to go."""
+        self._gone.update(self._counts(task))
+
+    def now(self) -> Counter[str]:
+        """The sums; 0 for what nothing has counted yet."""
+        totals = Counter(self._gone)
+        for slot in self._slots.values():
+            totals.update(self._counts(slot.task))
+        return totals
+
+
 def size_of(item: list[tuple[Any, list[Message]]]) -> tuple[int, int]:
     """Records and bytes of an item."""
     return sum(len(records) for _, records in item), sum(len(record) for _, records in item for record in records)
+
+
+def own_metrics(component: Any) -> dict[str, float]:
+    """What a spout or bolt itself counts, if it does (`KafkaSpout.metrics`, `KafkaBolt.metrics`)."""
+    metrics: Callable[[], dict[str, float]] = getattr(component, "metrics", dict)
+    return metrics() if callable(metrics) else {}
 
 
 def log_emits(collector: Any, log: Logger, task: int) -> None:

@@ -8,7 +8,7 @@ began would meet nobody who waits. So a task that is being moved can still hear 
 import asyncio
 import copy
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import Message
@@ -26,7 +26,7 @@ from kstorm.runtime.log import Logger
 from kstorm.runtime.metrics import Sample
 from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.slots import TaskSlot, log_emits, size_of
+from kstorm.runtime.slots import TaskSlot, Totals, log_emits, own_metrics, size_of
 from kstorm.topology import Topology, TopologyContext
 
 _CALLS_A_TURN = 100  # of next_tuple, per task, before the loop turns and what was emitted is sent
@@ -49,7 +49,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._template: Any = topology.component(component).component
         self._resources: Resources
         self._completions: CompletionsReader
-        self._gone = dict.fromkeys(_COUNTERS, 0)
+        self._totals = Totals(self.slots, _counts)
         self._emitting: asyncio.Future[None]
         self._leaving = False
         self._stalled_at: dict[int, tuple[int, float]] = {}
@@ -112,8 +112,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         """Closes the spout. Trees that are still open are begun again by the task's next owner."""
         await settle(slot.task.spout.close())
         await self._completions.remove(slot.partition)
-        for name, count in _counts(slot.task).items():
-            self._gone[name] += count
+        self._totals.keep(slot.task)
         self.outbox.forget(slot.task.task_id)
 
     async def work_on(self, active: list[tuple[TaskSlot[SpoutTask], list[Message]]], unit: WorkUnit) -> None:
@@ -209,7 +208,7 @@ class SpoutExecutor(Executor[SpoutTask]):
     def samples(self) -> Iterable[Sample]:
         """Storm's spout metrics."""
         yield from super().samples()
-        totals = self._totals()
+        totals = self._totals.now()
         timed_out = totals["timed_out"]
         yield "spout_emitted_total", "Tuples emitted", totals["emitted"], {}
         yield "spout_acked_total", "Trees completed", totals["acked"], {}
@@ -220,21 +219,21 @@ class SpoutExecutor(Executor[SpoutTask]):
         throttled = sum(slot.task.throttled for slot in self.slots.values())
         yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
         for slot in self.slots.values():
-            for name, value in _own_metrics(slot.task).items():
+            for name, value in own_metrics(slot.task.spout).items():
                 yield f"spout_source_{name}", "As the spout says", value, {"task": str(slot.task.task_id)}
 
     def status(self) -> dict[str, Any]:
         """Adds the counts to what every executor shows."""
-        totals = self._totals()
+        totals = self._totals.now()
         tasks = [slot.task for slot in self.slots.values()]
         own: dict[str, float] = {}
         for task in tasks:
-            for name, value in _own_metrics(task).items():
+            for name, value in own_metrics(task.spout).items():
                 own[name] = own.get(name, 0) + value
         return {
             **super().status(),
             "kind": "spout",
-            **totals,
+            **{name: totals[name] for name in ("emitted", "acked", "failed", "timed_out", "unknown")},
             "executed": 0,
             "pending": sum(task.in_flight for task in tasks),
             "throttled": sum(task.throttled for task in tasks),
@@ -250,16 +249,6 @@ class SpoutExecutor(Executor[SpoutTask]):
                 return str(problem)
         return super().not_ready
 
-    def _totals(self) -> dict[str, int]:
-        totals = dict(self._gone)
-        for slot in self.slots.values():
-            for name, count in _counts(slot.task).items():
-                totals[name] += count
-        return totals
-
-
-_COUNTERS = ("emitted", "acked", "failed", "timed_out", "unknown")
-
 
 def _counts(task: SpoutTask) -> dict[str, int]:
     return {
@@ -269,9 +258,3 @@ def _counts(task: SpoutTask) -> dict[str, int]:
         "timed_out": task.timed_out,
         "unknown": task.unknown,
     }
-
-
-def _own_metrics(task: SpoutTask) -> dict[str, float]:
-    """What the spout itself counts, if it does (`KafkaSpout.metrics`)."""
-    metrics: Callable[[], dict[str, float]] = getattr(task.spout, "metrics", dict)
-    return metrics()

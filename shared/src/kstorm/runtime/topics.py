@@ -5,19 +5,21 @@ tasks, or acks to an acker that never saw the init. So a service that finds anot
 """
 
 import time
+from concurrent.futures import Future
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.errors import BrokerError, TopicError
+from kstorm.runtime.admin import Admin
+from kstorm.runtime.delivery import MAX_MESSAGE_BYTES
 from kstorm.runtime.settings import Settings
 from kstorm.topology import Topology
 
 _TUPLE_TOPIC = {"retention.ms": str(24 * 3600 * 1000)}
 _CHANGELOG = {
     "cleanup.policy": "compact",
-    "max.message.bytes": str(16 * 1024 * 1024),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
     "min.cleanable.dirty.ratio": "0.2",
     "segment.ms": str(3600 * 1000),
 }
@@ -29,8 +31,8 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
 
     Raises `TopicError` on a wrong partition count, `BrokerError` if no broker answers.
     """
-    admin = AdminClient(dict(settings.client_config))
-    existing = partition_counts(admin, settings)
+    admin = Admin(settings)
+    existing = admin.partition_counts()
     wanted = {**topology.topics(), **topology.changelogs()}
     missing = [
         NewTopic(
@@ -43,26 +45,18 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
         if name not in existing
     ]
     created = [
-        name for name, future in (admin.create_topics(missing) if missing else {}).items() if _created(name, future)
+        name
+        for name, future in (admin.client.create_topics(missing) if missing else {}).items()
+        if was_created(name, future)
     ]
-    _check(topology, settings, admin, wanted)
+    _check(topology, admin, wanted)
     return created
 
 
-def partition_counts(admin: AdminClient, settings: Settings) -> dict[str, int]:
-    """Every topic of the cluster with its partition count."""
+def was_created(name: str, answer: "Future[None]") -> bool:
+    """Waits for Kafka's answer; False if the topic is there already. Raises `BrokerError` if Kafka would not create it."""
     try:
-        return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=_TIMEOUT).topics.items()}
-    except KafkaException as error:
-        raise BrokerError(
-            f"no Kafka broker answered at {settings.bootstrap_servers!r} ({error.args[0].str()}): "
-            "is it running, and is KSTORM_BOOTSTRAP_SERVERS right?"
-        ) from None
-
-
-def _created(name: str, future: object) -> bool:
-    try:
-        future.result()  # type: ignore[attr-defined]
+        answer.result()
     except KafkaException as error:
         if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
             return False
@@ -70,11 +64,11 @@ def _created(name: str, future: object) -> bool:
     return True
 
 
-def _check(topology: Topology, settings: Settings, admin: AdminClient, wanted: dict[str, int]) -> None:
+def _check(topology: Topology, admin: Admin, wanted: dict[str, int]) -> None:
     """A topic just created may not be in the metadata yet: wait for it, then compare."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
-        found = partition_counts(admin, settings)
+        found = admin.partition_counts()
         wrong = {name: count for name, count in wanted.items() if found.get(name) != count}
         if not wrong:
             return
@@ -91,9 +85,9 @@ def _check(topology: Topology, settings: Settings, admin: AdminClient, wanted: d
 
 def topic_id(topic: str, settings: Settings) -> bytes:
     """The 16 bytes that name this incarnation of a topic: a topic deleted and created again has others."""
-    admin = AdminClient(dict(settings.client_config))
+    admin = Admin(settings)
     try:
-        described = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)[topic].result()
+        described = admin.client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)[topic].result()
     except KafkaException as error:
         raise BrokerError(f"Kafka would not describe the topic {topic!r}: {error.args[0].str()}") from None
     uuid = described.topic_id

@@ -3,6 +3,9 @@
     <zk_root>/<id>/partition_<n>          the seed's JSON; written only by whoever holds the lock
     <zk_root>/<id>/locks/partition_<n>    ephemeral: gone with the session of the process that holds it
 
+A spout that reads all topics that a regular expression matches has a node for each, `<zk_root>/<id>/<topic>`, and the
+same two under it.
+
 The rule: **a process whose lock was lost cannot move an offset.** Every write names the version that the node had when
 this process last read or wrote it, and taking a lock writes the node once, so the one before is fenced from then on.
 
@@ -17,16 +20,18 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.client import KazooState
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
 
-from kstorm.errors import BrokerError, ConfigError, FencedError
+from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_lease import Lease
+from kstorm.runtime.zookeeper_client import make_client, not_allowed
+from kstorm.runtime.zookeeper_lease import NOTHING, Lease
+from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
 
 log = logging.getLogger(__name__)
@@ -42,11 +47,13 @@ class ZooKeeperOffsetStores:
     """Opens offset stores; those with the same connect string share one session.
 
     `connect` is the process's own ZooKeeper. `session_timeout` in seconds is how long a dead process keeps its locks;
-    ZooKeeper may grant another, between 2 and 20 of its ticks. Nothing connects before the first `open`.
+    ZooKeeper may grant another, between 2 and 20 of its ticks. `auth` is a login, `scheme:user:password`; what is created
+    under one is for that user alone. Nothing connects before the first `open`.
     """
 
-    def __init__(self, connect: str, session_timeout: float = 6.0) -> None:
+    def __init__(self, connect: str, session_timeout: float = 6.0, auth: str = "") -> None:
         self._connect = connect
+        self._auth = auth
         self._timeout = session_timeout
         self._sessions: dict[str, _Session] = {}
 
@@ -54,7 +61,7 @@ class ZooKeeperOffsetStores:
         """Opens the store of one spout task. Does not wait; raises `ConfigError` on a malformed connect string."""
         connect = config.zk_connect or self._connect
         if connect not in self._sessions:
-            self._sessions[connect] = _Session(connect, self._timeout)
+            self._sessions[connect] = _Session(connect, self._timeout, self._auth)
         owner = {
             "topology": context.topology.name,
             "component": context.component,
@@ -62,7 +69,7 @@ class ZooKeeperOffsetStores:
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
-        return ZooKeeperOffsets(self._sessions[connect], config.zk_path, owner)
+        return ZooKeeperOffsets(self._sessions[connect], config, owner)
 
     def close(self) -> None:
         """Ends the sessions, and with them every lock. Waits at most a few seconds."""
@@ -74,9 +81,9 @@ class ZooKeeperOffsetStores:
 class ZooKeeperOffsets:
     """An `OffsetStore`: the offsets and locks of one spout task."""
 
-    def __init__(self, session: "_Session", path: str, owner: dict[str, Any]) -> None:
+    def __init__(self, session: "Session", config: SpoutConfig, owner: dict[str, Any]) -> None:
         self._session = session
-        self._path = path
+        self._config = config
         self._owner = owner
         self._leases: dict[Partition, Lease] = {}
         self._leaving: list[Lease] = []
@@ -85,24 +92,32 @@ class ZooKeeperOffsets:
         """How the partition's lock stands; asks for it at the first call."""
         lease = self._leases.get(partition)
         if lease is None:
-            lease = self._leases[partition] = Lease(self._path, partition, self._owner, self._session.wake)
+            root = self._config.zk_path_of(partition.topic)
+            lease = self._leases[partition] = Lease(root, partition, self._owner, self._session.wake)
             self._session.add(lease)
         return lease.ownership
 
     def load(self, partition: Partition) -> StoredOffset | None:
         """What was stored when the lock was taken."""
         lease = self._leases[partition]
-        return None if lease.data is None else StoredOffset.from_json(lease.data, partition, lease.path)
+        return None if lease.data == NOTHING else StoredOffset.from_json(lease.data, partition, lease.path)
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Stores an offset as soon as ZooKeeper can be reached."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
             raise FencedError(
-                f"{self._path}/partition_{partition.partition} belongs to another process now: "
-                f"offset {stored.offset} is not stored"
+                f"{self._config.zk_path_of(partition.topic)}/partition_{partition.partition} belongs to another process "
+                f"now: offset {stored.offset} is not stored"
             )
         self._session.save(lease, stored.to_json())
+
+    def stored_offset(self, partition: Partition) -> int | None:
+        """The offset that ZooKeeper is known to hold."""
+        lease = self._leases.get(partition)
+        if lease is None or lease.data == NOTHING:
+            return None
+        return StoredOffset.from_json(lease.data, partition, lease.path).offset
 
     def release(self, partition: Partition) -> None:
         """Gives up the lock once everything is stored."""
@@ -128,23 +143,40 @@ class ZooKeeperOffsets:
         self.flush(_CLOSE_SECS)  # what remains is done when ZooKeeper can be reached again, or goes with the session
 
 
+class Session(Protocol):
+    """Has the work of leases done, in one ZooKeeper session after the other."""
+
+    def add(self, lease: Lease) -> None:
+        """Begins to try for a lock."""
+
+    def save(self, lease: Lease, data: bytes) -> None:
+        """Has `data` written next, in place of anything that waits."""
+
+    def release(self, lease: Lease) -> None:
+        """Has a lock given up."""
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Waits until work that was done makes the condition true."""
+
+    def wake(self, *_: Any) -> None:
+        """Looks at every lock that is waited for; called by ZooKeeper's watches too."""
+
+    def problem(self) -> BrokerError | None:
+        """Why ZooKeeper does not do what it is asked, if so for 2 s or more."""
+
+
 class _Session:
     """One ZooKeeper session, and the thread that does the leases' work in it."""
 
-    def __init__(self, connect: str, timeout: float) -> None:
+    def __init__(self, connect: str, timeout: float, auth: str) -> None:
         self._connect = connect
-        try:
-            self._client = KazooClient(connect, timeout, connection_retry={"max_tries": -1, "max_delay": 2.0})
-        except (ValueError, KazooException) as error:
-            raise ConfigError(
-                f"ZooKeeper's connect string {connect!r} is malformed ({error}): give host:port,…"
-            ) from None
+        self._auth = auth
+        self._client = make_client(connect, timeout, auth, connection_retry={"max_tries": -1, "max_delay": 2.0})
         self._client.add_listener(self._heard)
         self._changed = threading.Condition()
-        self._leases: list[Lease] = []
+        self._leases = Leases()
         self._connected = False
         self._since = time.monotonic()
-        self._sessions = 0
         self._refusal: str | None = None
         self._ending = False
         self._thread = threading.Thread(target=self._work, name="zookeeper-offsets", daemon=True)
@@ -153,7 +185,7 @@ class _Session:
     def add(self, lease: Lease) -> None:
         """Begins to try for a lock."""
         with self._changed:
-            self._leases.append(lease)
+            self._leases.add(lease)
             self._changed.notify_all()
 
     def save(self, lease: Lease, data: bytes) -> None:
@@ -176,8 +208,7 @@ class _Session:
     def wake(self, *_: Any) -> None:
         """Looks at every lock that is waited for; called by ZooKeeper's watches too."""
         with self._changed:
-            for lease in self._leases:
-                lease.look = True
+            self._leases.look_again()
             self._changed.notify_all()
 
     def problem(self) -> BrokerError | None:
@@ -207,11 +238,7 @@ class _Session:
             if connected != self._connected:
                 self._connected, self._since = connected, time.monotonic()
             if state == KazooState.LOST:
-                self._sessions += 1
-                for lease in self._leases:
-                    lease.look = True
-                    if lease.ownership is Ownership.HELD:
-                        lease.ownership = Ownership.WAITING
+                self._leases.lost()
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -219,43 +246,39 @@ class _Session:
         while True:
             with self._changed:
                 if not self._changed.wait_for(self._has_work, _LOOK_AGAIN_SECS):
-                    for lease in self._leases:  # should a watch have got lost
-                        lease.look = True
+                    self._leases.look_again()  # should a watch have got lost
                 if self._ending:
                     return
-                leases = list(self._leases) if self._connected else []
+                leases = self._leases.with_work() if self._connected else []
             for lease in leases:
-                if lease.has_work:
-                    self._advance(lease)
+                self._advance(lease)
 
     def _has_work(self) -> bool:
-        return self._ending or (self._connected and any(lease.has_work for lease in self._leases))
+        return self._ending or (self._connected and bool(self._leases.with_work()))
 
     def _advance(self, lease: Lease) -> None:
-        with self._changed:  # at one moment: whoever leaves has queued the last offset before
-            session, data, leaving = self._sessions, lease.queued, lease.leaving
+        with self._changed:
+            turn = self._leases.turn(lease)
         try:
-            standing = lease.advance(self._client, data, leaving)
+            standing = turn.take(self._client)
         except _NOT_NOW as error:
             log.debug("%s waits: %r", lease.path, error)
-            self._rest(lease)
+            lease.look = True
+            self._rest()
+            return
+        except NoAuthError:
+            self._refusal = not_allowed(self._auth, lease.path)
+            self._rest()
             return
         except KazooException as error:
             self._refusal = f"{type(error).__name__} at {lease.path}"
-            self._rest(lease)
+            self._rest()
             return
         self._refusal = None
         with self._changed:
-            if standing is not Ownership.WAITING and lease.queued is data:
-                lease.queued = None
-            if standing is Ownership.HELD and session != self._sessions:
-                standing = Ownership.WAITING  # a session that ended meanwhile took the lock along
-            lease.ownership = standing
-            if lease.gone:
-                self._leases.remove(lease)
+            self._leases.settle(turn, standing)
             self._changed.notify_all()
 
-    def _rest(self, lease: Lease) -> None:
-        lease.look = True
+    def _rest(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._ending, _AFTER_FAILURE_SECS)

@@ -2,13 +2,14 @@
 
 Every call here waits for ZooKeeper, and is made on one thread (`kstorm.runtime.zookeeper`). A call whose connection
 broke may have been done or not; so each is made such that doing it again is safe: the lock carries a mark by which it is
-known again, and a write is known by its content.
+known again, and a write is known by its content and by the version that it made.
 """
 
 import json
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -18,16 +19,30 @@ from kstorm.kafka.ports import Ownership, Partition
 
 log = logging.getLogger(__name__)
 
+NOTHING = b""
+"""What a node holds of which nobody has stored an offset yet. It is there for its version, which who takes the lock next
+can write anew as with any other."""
+
+
+def node_path(root: str, partition: Partition) -> str:
+    """The node of a partition's offset; `root` is `<zk_root>/<id>`."""
+    return f"{root}/partition_{partition.partition}"
+
+
+def lock_path(root: str, partition: Partition) -> str:
+    """The node of a partition's lock."""
+    return f"{root}/locks/partition_{partition.partition}"
+
 
 class Lease:
     """A partition's lock, and the right to write its node. `wake` is called when the lock may be free."""
 
     def __init__(self, root: str, partition: Partition, owner: dict[str, Any], wake: Callable[..., None]) -> None:
-        self.path = f"{root}/partition_{partition.partition}"
+        self.path = node_path(root, partition)
         self.ownership = Ownership.WAITING
         """How the lock stands; kept by the session."""
-        self.data: bytes | None = None
-        """What the node holds; None while there is no such node."""
+        self.data = NOTHING
+        """What the node holds."""
         self.queued: bytes | None = None
         """To be written next."""
         self.leaving = False
@@ -36,7 +51,7 @@ class Lease:
         """Whether it was."""
         self.look = True
         """Whether to try for the lock now."""
-        self._lock_path = f"{root}/locks/partition_{partition.partition}"
+        self._lock_path = lock_path(root, partition)
         # The id tells this lease's lock from one that another lease of the same session holds.
         self._mark = json.dumps({**owner, "lease": uuid.uuid4().hex}).encode()
         self._wake = wake
@@ -76,19 +91,20 @@ class Lease:
         return standing
 
     def _take_over(self, client: KazooClient) -> Ownership:
-        """The first time: learns what is stored, and fences whoever wrote it."""
+        """The first time: learns what is stored, and fences whoever wrote it, or is about to be the first to write."""
         if not self._lock(client):
             return Ownership.WAITING
         try:
             data, stat = client.get(self.path)
             stat = client.set(self.path, data, version=stat.version)
         except NoNodeError:
-            pass
+            with suppress(NodeExistsError):
+                client.create(self.path, NOTHING, makepath=True)
+            return self._take_over(client)
         except BadVersionError:
             self.look = True
             return Ownership.WAITING
-        else:
-            self._remember(data, stat)
+        self._remember(data, stat)
         self._taken = True
         return Ownership.HELD
 
@@ -99,8 +115,8 @@ class Lease:
         try:
             data, stat = client.get(self.path)
         except NoNodeError:
-            return Ownership.HELD if self.data is None else self._fence("deleted")
-        if stat.last_modified_transaction_id != self._written and data not in self._unsure:
+            return self._fence("deleted")
+        if stat.last_modified_transaction_id != self._written and not self._wrote(data, stat):
             return self._fence("written by another process")
         self._remember(data, stat)
         return Ownership.HELD
@@ -132,20 +148,22 @@ class Lease:
     def _write(self, client: KazooClient, data: bytes) -> Ownership:
         self._unsure.add(data)
         try:
-            if self.data is None:
-                _, stat = client.create(self.path, data, makepath=True, include_data=True)
-            else:
-                stat = client.set(self.path, data, version=self._version)
+            stat = client.set(self.path, data, version=self._version)
         except NoNodeError:
             return self._fence("deleted")
-        except (BadVersionError, NodeExistsError):
+        except BadVersionError:
             found, stat = client.get(self.path)
-            if found not in self._unsure:
+            if not self._wrote(found, stat):
                 return self._fence("written by another process")
             self._remember(found, stat)
             return Ownership.HELD if found == data else self._write(client, data)
         self._remember(data, stat)
         return Ownership.HELD
+
+    def _wrote(self, found: bytes, stat: Any) -> bool:
+        """Whether the node is as a write of ours left it whose answer was lost. Its content alone does not say so: who
+        takes the lock over writes again what it finds."""
+        return found in self._unsure and stat.version == self._version + 1
 
     def _remember(self, data: bytes, stat: Any) -> None:
         self.data, self._version, self._written = data, stat.version, stat.last_modified_transaction_id

@@ -63,7 +63,7 @@ class Config:
 
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
-    tasks (static membership)."""
+    tasks (static membership). Those of a process that is stopped wait as long, unless `KSTORM_LEAVE_ON_STOP` is true."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -87,6 +87,7 @@ class Config:
         return dataclasses.replace(self, **changes)
 
 
+_MOST = 2**31 - 1  # what the clients under us take; 24 days in milliseconds
 _MAY_BE_ZERO = {"topology_acker_executors", "topology_debug", "topology_sleep_spout_wait_strategy_time_ms"}
 _KINDS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,), bool: (bool,)}
 
@@ -97,13 +98,18 @@ def _check_type(field: "dataclasses.Field[Any]", value: Any) -> None:
         return
     kind: Any = float if optional else field.type
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{field.name} is {value!r}: it must be {'a number' if kind is float else kind.__name__}")
+        shown = "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)  # Python prints not all
+        raise ConfigError(f"{field.name} is {shown}: it must be {'a number' if kind is float else kind.__name__}")
 
 
 def _check_range(name: str, value: float | None) -> None:
     if value is None:
         return
-    if not math.isfinite(value):
+    if not isinstance(value, int) and not math.isfinite(value):
         raise ConfigError(f"{name} is {value}: it must be a finite number")
+    if value > _MOST:  # the number itself may be too long to print
+        raise ConfigError(f"{name} is above {_MOST}, which is the most that it may be")
+    if value < -_MOST:
+        raise ConfigError(f"{name} is below 0")
     if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise ConfigError(f"{name} is {value}: it must be {'0 or more' if name in _MAY_BE_ZERO else 'above 0'}")

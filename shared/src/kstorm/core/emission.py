@@ -1,0 +1,42 @@
+"""A batch on its way into the lanes: rows chosen and ids drawn, nothing sent yet, so that an error leaves nothing behind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kstorm.core.columns import Ids
+from kstorm.core.ids import NextIds
+from kstorm.core.lanes import Lane
+from kstorm.core.routing import StreamRoutes
+from kstorm.core.spreading import pick
+from kstorm.topology import Placed
+
+
+class Emission:
+    """The rows of a batch by lane. `roots` has the tree of each row; None if nothing is tracked."""
+
+    __slots__ = ("_sends", "placed", "vals")
+
+    def __init__(
+        self, route: StreamRoutes, columns: Sequence[list[Any]], count: int, roots: Ids | None, next_ids: NextIds
+    ) -> None:
+        self._sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
+        self.placed: Placed = []
+        self.vals = np.zeros(count, np.uint64)
+        """XOR of the edges drawn for each row."""
+        for spread in route.spreaders if count else ():
+            for lane, rows in spread(columns, count):
+                picked = [pick(column, rows) for column in columns]
+                size = len(picked[0])
+                edges = None
+                if roots is not None:
+                    edges = next_ids(size)
+                    self.vals[rows] ^= edges
+                self._sends.append((lane, picked, size, None if roots is None else roots[rows], edges))
+                self.placed.append((lane.targets[0], rows))
+
+    def send(self) -> None:
+        """Puts the rows into the lanes."""
+        for lane, columns, size, roots, edges in self._sends:
+            lane.put(columns, size, roots, edges)

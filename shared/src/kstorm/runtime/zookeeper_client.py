@@ -1,0 +1,36 @@
+"""How every client of ZooKeeper here is made, and what it says when ZooKeeper does not let it."""
+
+import logging
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.security import CREATOR_ALL_ACL
+
+from kstorm.errors import ConfigError
+
+
+def make_client(connect: str, timeout: float, auth: str, **options: Any) -> KazooClient:
+    """A client that is not started yet. `timeout` is the session's, in seconds; `auth` a login, `scheme:user:password`,
+    or empty. Raises `ConfigError` on a malformed connect string."""
+    scheme, _, login = auth.partition(":")
+    logging.getLogger("kazoo.client").setLevel(logging.INFO)  # what it says below that has the login
+    try:
+        return KazooClient(
+            connect,
+            timeout,
+            auth_data=[(scheme, login)] if auth else None,
+            default_acl=CREATOR_ALL_ACL if auth else None,
+            **options,
+        )
+    except (ValueError, KazooException) as error:
+        raise ConfigError(f"ZooKeeper's connect string {connect!r} is malformed ({error}): give host:port,…") from None
+
+
+def not_allowed(auth: str, path: str) -> str:
+    """That the login may not do what was asked at `path`, and what to do about it."""
+    user = auth.split(":")[1] if auth else ""
+    return (
+        f"{f'the user {user!r}' if user else 'a client without a login'} may not use {path}: give KSTORM_ZOOKEEPER_AUTH "
+        "the user and password with which that node, or the one above it, was made"
+    )
