@@ -59,13 +59,18 @@ class LocalProcesses:
     bootstrap: str
     zookeeper: str
     workdir: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # it may hold passwords
+    environment_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """What single workers have besides, by name."""
     restart_delay: float = 1.0
     """Seconds after which a process that died is started again."""
+    topology_id: str = ""
+    """Id of this deployment; by default the topology's name and the time in ms, another each time."""
     workers: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._supervisor = Supervisor(restart_delay=self.restart_delay)
+        self.topology_id = self.topology_id or f"{self.topology.name}-{time.time_ns() // 1_000_000}"
 
     def start(self) -> None:
         """Starts every component with its parallelism, bolts and ackers before the spouts that feed them."""
@@ -87,6 +92,10 @@ class LocalProcesses:
     def of(self, component: str) -> list[Worker]:
         """The workers of a component, by number."""
         return [worker for worker in self.workers if worker.component == component]
+
+    def data_directory(self, name: str) -> Path:
+        """The folder for the RocksDB of the worker of that name."""
+        return self.workdir / "data" / name
 
     def stop(self) -> None:
         """Stops spouts first, so that their trees can finish, then the rest."""
@@ -137,14 +146,16 @@ class LocalProcesses:
         kind = "acker" if component == ACKER_COMPONENT else self.topology.component(component).kind
         environment = {
             "KSTORM_TOPOLOGY": self.reference,
+            "KSTORM_TOPOLOGY_ID": self.topology_id,
             "KSTORM_BOOTSTRAP_SERVERS": self.bootstrap,
             "KSTORM_ZOOKEEPER": self.zookeeper,
             "KSTORM_INSTANCE": name,
-            "KSTORM_DATA_DIR": str(self.workdir / "data" / name),
+            "KSTORM_DATA_DIR": str(self.data_directory(name)),
             "KSTORM_WEB_HOST": "127.0.0.1",
             "KSTORM_WEB_PORT": str(port),
             "PYTHONUNBUFFERED": "1",
             **self.environment,
+            **self.environment_of.get(name, {}),
         }
         if kind != "acker":
             environment["KSTORM_COMPONENT"] = component

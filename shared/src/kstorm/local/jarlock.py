@@ -11,15 +11,30 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.errors import LocalError
-from kstorm.local.jars import DELTA_VERSION, KAFKA_SET, KAFKA_VERSION, SPARK_SET, SPARK_VERSION, ivy_command, list_path
+from kstorm.local.jars import (
+    DELTA_VERSION,
+    KAFKA_SET,
+    KAFKA_VERSION,
+    OLD_KAFKA_SET,
+    OLD_KAFKA_VERSION,
+    SPARK_SET,
+    SPARK_VERSION,
+    ivy_command,
+    list_path,
+)
 from kstorm.local.java import spark_home
 
 _KAFKA_LOGGING_VERSION: Final = "2.25.3"
+_OLD_KAFKA_LOGGING_VERSION: Final = "1.7.36"
 
 _ROOTS: Final = {
     KAFKA_SET: (
         f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
         f"org.apache.logging.log4j:log4j-slf4j-impl:{_KAFKA_LOGGING_VERSION}",
+    ),
+    OLD_KAFKA_SET: (
+        f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}",
+        f"org.slf4j:slf4j-reload4j:{_OLD_KAFKA_LOGGING_VERSION}",
     ),
     SPARK_SET: (
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",

@@ -23,10 +23,13 @@ from kstorm.local.paths import cache_directory, exclusive
 from kstorm.local.trust import trust_options
 
 KAFKA_VERSION: Final = "4.1.2"
+# The last series that can keep its metadata in ZooKeeper, for the test of `ZkHosts` alone.
+OLD_KAFKA_VERSION: Final = "3.9.2"
 SPARK_VERSION: Final = "4.0.0"
 DELTA_VERSION: Final = "4.0.0"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
+OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 
 _ZOOKEEPER_SERIES: Final = "3.9."
@@ -64,6 +67,11 @@ class PinnedJar:
 def kafka_jars() -> list[Path]:
     """The jars of Kafka's server, complete with its logging; fetched if they are not in the cache yet."""
     return _jars(KAFKA_SET)
+
+
+def old_kafka_jars() -> list[Path]:
+    """The jars of a Kafka server that can run with ZooKeeper; fetched by the test that starts one, not by `prepare`."""
+    return _jars(OLD_KAFKA_SET)
 
 
 def spark_jars() -> list[Path]:
@@ -204,6 +212,11 @@ def _verify(pinned: list[PinnedJar], directory: Path) -> None:
                 f"{path} is not the jar that kstorm was tested with: SHA-256 {actual}, expected {jar.sha256}. Remove"
                 f" {directory} and start again; if it comes back, the repository serves another file"
             )
+
+
+def zookeeper_version() -> str:
+    """The version of the ZooKeeper that `pyspark` ships."""
+    return _spark_part("zookeeper").stem.removeprefix("zookeeper-")
 
 
 def _spark_part(name: str) -> Path:

@@ -49,6 +49,12 @@ def run_directory(base: Path | None = None) -> Path:
     return directory
 
 
+def remove_bulk(run: Path) -> None:
+    """Of a run that went well, nobody wants the servers' files and RocksDB's; logs and tables stay."""
+    for folder in ("kafka", "zookeeper", "data"):
+        shutil.rmtree(run / folder, ignore_errors=True)
+
+
 @contextmanager
 def exclusive(lock_path: Path) -> Iterator[None]:
     """Hold a lock that all processes of this machine respect; waits until it is free."""

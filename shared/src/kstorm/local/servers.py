@@ -121,7 +121,10 @@ class EmbeddedKafka(_EmbeddedServer):
     """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
 
     `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or add
-    to the ones below. `start_timeout` is in seconds.
+    to the ones below. `detours` makes a listener more for each name in it (capital letters), whose clients are told to
+    come by that `host:port`; `listener_port` says where it has to lead. `start_timeout` is in seconds. `logins` are the
+    passwords of users, who may log in by SCRAM-SHA-512 at listeners with TLS, one for each of `certificates`: PEM files
+    with a key and its certificate.
     """
 
     def __init__(
@@ -131,22 +134,37 @@ class EmbeddedKafka(_EmbeddedServer):
         name: str = "kafka",
         heap: str = "512m",
         settings: Mapping[str, str] | None = None,
+        detours: Mapping[str, str] | None = None,
         start_timeout: float = 120.0,
+        logins: Mapping[str, str] | None = None,
+        certificates: Mapping[str, Path] | None = None,
     ) -> None:
         super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
         self._port = reserve_port()
+        self._logins = dict(logins or {})
+        self._secure = {name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()}
         self._controller_port = reserve_port()
         self._settings = dict(settings or {})
+        self._detours = dict(detours or {})
+        self._detour_ports = {name: reserve_port() for name in self._detours}
 
     @property
     def bootstrap(self) -> str:
         """`host:port`, what clients call `bootstrap.servers`."""
         return f"127.0.0.1:{self._port}"
 
+    def secure(self, certificate: str) -> str:
+        """As `bootstrap`, of the listener with this certificate: TLS, and a login by SCRAM-SHA-512."""
+        return f"127.0.0.1:{self._secure[certificate.upper()][0]}"
+
+    def listener_port(self, detour: str) -> int:
+        """The port of the listener for a detour."""
+        return self._detour_ports[detour]
+
     def _prepare(self) -> Sequence[str | Path]:
         classpath = ":".join(str(jar) for jar in kafka_jars())
         properties = self.data_directory / "server.properties"
-        _write_properties(properties, self._all_settings())
+        write_properties(properties, self._all_settings())
         if not (self.data_directory / "log" / "meta.properties").exists():
             self._format(classpath, properties)
         return ["-cp", classpath, "kafka.Kafka", properties]
@@ -154,9 +172,11 @@ class EmbeddedKafka(_EmbeddedServer):
     def _format(self, classpath: str, properties: Path) -> None:
         """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
         cluster_id = _new_cluster_id()
+        users = [f"SCRAM-SHA-512=[name={user},password={password}]" for user, password in self._logins.items()]
         command = self._java(
-            _QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id
-        )
+            _QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id,
+            *(argument for user in users for argument in ("--add-scram", user)),
+        )  # fmt: skip
         tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
         tool.start()
         if tool.wait(self._start_timeout) != 0:
@@ -169,7 +189,6 @@ class EmbeddedKafka(_EmbeddedServer):
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
             "log.dirs": str(self.data_directory / "log"),
             # A topic with the wrong number of partitions must never come into being by a client's asking for it.
             "auto.create.topics.enable": "false",
@@ -189,8 +208,31 @@ class EmbeddedKafka(_EmbeddedServer):
             "broker.heartbeat.interval.ms": "500",
             # The cleaner's buffer is allocated whole and lies outside what a small heap can spare.
             "log.cleaner.dedupe.buffer.size": "16777216",
+            **self._listeners(),
             **self._settings,
         }
+
+    def _listeners(self) -> dict[str, str]:
+        plain = {"CONTROLLER": f"127.0.0.1:{self._controller_port}", "PLAINTEXT": self.bootstrap}
+        secure = {name: self.secure(name) for name in self._secure}
+        detours = {name: f"127.0.0.1:{port}" for name, port in self._detour_ports.items()}
+        kinds = dict.fromkeys([*plain, *detours], "PLAINTEXT") | dict.fromkeys(secure, "SASL_SSL")
+        settings = {
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": _listeners(plain | detours | secure),
+            "advertised.listeners": _listeners(plain | self._detours | secure),
+            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in kinds.items()),
+        }
+        if secure:
+            settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
+        for name, (_, file) in self._secure.items():
+            of = f"listener.name.{name.lower()}"
+            settings[f"{of}.ssl.keystore.type"] = "PEM"
+            settings[f"{of}.ssl.keystore.location"] = str(file)
+            settings[f"{of}.scram-sha-512.sasl.jaas.config"] = (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            )
+        return settings
 
     def _serves(self) -> bool:
         if not _accepts_connections(self._port):  # before, librdkafka would only wait and complain
@@ -240,7 +282,7 @@ class EmbeddedZooKeeper(_EmbeddedServer):
             "4lw.commands.whitelist": "srvr",
         }
         properties = self.data_directory / "zoo.cfg"
-        _write_properties(properties, settings)
+        write_properties(properties, settings)
         classpath = ":".join(str(jar) for jar in zookeeper_classpath())
         return [_QUICK_START, "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", properties]
 
@@ -254,6 +296,10 @@ class EmbeddedZooKeeper(_EmbeddedServer):
             return False
 
 
+def _listeners(addresses: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+
+
 def _new_cluster_id() -> str:
     """A UUID in Kafka's form; one that began with a dash, as one in 64 does, would be taken for an option."""
     while (cluster_id := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
@@ -261,7 +307,7 @@ def _new_cluster_id() -> str:
     return cluster_id
 
 
-def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     """Write a file of Java properties, whose rules for backslashes and for what is not ASCII are those of JSON."""
     path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()))
 

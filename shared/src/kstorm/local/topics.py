@@ -1,32 +1,55 @@
-"""Topics that belong to no topology: what its spouts read and its sinks write."""
+"""Topics that belong to no topology, what its spouts read and its sinks write; and the removal of all that a run made."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kazoo.exceptions import NoNodeError
 
-from kstorm.errors import BrokerError
+from kstorm.errors import KstormError
+from kstorm.local.endpoints import zookeeper_client
+from kstorm.runtime.admin import Admin
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import partition_counts
+from kstorm.runtime.topics import was_created
+from kstorm.topology import Topology
 
 _TIMEOUT_SECS: Final = 30.0
 
 
 def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
     """Create a topic; False if it is there already, whatever its partitions. Raises `BrokerError`."""
-    admin = AdminClient(dict(settings.client_config))
+    admin = Admin(settings).client
     new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
-    try:
-        admin.create_topics([new], request_timeout=_TIMEOUT_SECS)[topic].result()
-    except KafkaException as error:
-        if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
-            return False
-        raise BrokerError(f"Kafka would not create the topic {topic!r}: {error.args[0].str()}") from None
-    return True
+    return was_created(topic, admin.create_topics([new], request_timeout=_TIMEOUT_SECS)[topic])
 
 
 def topic_names(settings: Settings) -> set[str]:
     """The topics that there are; `BrokerError` if no broker answers."""
-    return set(partition_counts(AdminClient(dict(settings.client_config)), settings))
+    return set(Admin(settings).partition_counts())
+
+
+@contextmanager
+def cleaned_up(settings: Settings, topology: Topology, topics: list[str], zookeeper_path: str) -> Iterator[None]:
+    """At the end remove from the user's servers these topics, all that the topology has there, and its offsets."""
+    try:
+        yield
+    finally:
+        _remove_from_kafka(settings, [*topics, *topology.topics(), *topology.changelogs()], topology.name)
+        with suppress(KstormError, NoNodeError), zookeeper_client(settings.zookeeper) as client:
+            client.delete(zookeeper_path, recursive=True)
+
+
+def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str) -> None:
+    """Whatever can be removed; what was never created is no matter."""
+    admin = Admin(settings).client
+    with suppress(KafkaException):
+        found = admin.list_consumer_groups(request_timeout=_TIMEOUT_SECS).result().valid
+        groups = [group.group_id for group in found if group.group_id.startswith(group_prefix)]
+        removals: dict[str, Any] = admin.delete_topics(topics, operation_timeout=_TIMEOUT_SECS)
+        if groups:
+            removals |= {f"group {name}": done for name, done in admin.delete_consumer_groups(groups).items()}
+        for done in removals.values():
+            with suppress(KafkaException):
+                done.result()

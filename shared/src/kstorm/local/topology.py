@@ -6,6 +6,7 @@ until Ctrl-C, and then lets open trees finish.
 
 import argparse
 import logging
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -76,7 +77,12 @@ def run(options: Options, console: Console) -> int:
             create_topic(settings, topic, partitions)
         sources = _provide_sources(topology, settings, create=options.bootstrap is None)
         processes = LocalProcesses(
-            topology, options.reference, endpoints.bootstrap, endpoints.zookeeper, workdir=directory
+            topology,
+            options.reference,
+            endpoints.bootstrap,
+            endpoints.zookeeper,
+            workdir=directory,
+            topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
         )
         _print_how_to(console, endpoints.bootstrap, sources)
         _run_processes(processes, console)

@@ -122,11 +122,13 @@ class Watch:
         self._processes = processes
         self._lives: dict[str, _Lives] = {}
         self._history: deque[tuple[float, dict[str, Figures]]] = deque()
+        self.statuses: Mapping[str, dict[str, Any] | None] = {}
+        """What each worker said at the last look."""
 
     def look(self) -> Snapshot:
         """Ask every worker and add up."""
         workers = list(self._processes.workers)
-        statuses = self._processes.statuses()
+        statuses = self.statuses = self._processes.statuses()
         for worker in workers:
             self._lives.setdefault(worker.name, _Lives()).learn(statuses.get(worker.name))
         now = time.monotonic()

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from kstorm.local.bench.options import add_options, options_of
+from kstorm.local.bench.options import add_options, options_of, positive
 from kstorm.local.cli import run_command
 
 
@@ -31,6 +31,11 @@ def main() -> int:
     growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
     growth.set_defaults(run=_growth)
+    spout = verbs.add_parser("spout", help="µs of CPU that reading and emitting a message costs a spout's process")
+    spout.add_argument("--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000")
+    spout.add_argument("--rounds", type=positive, default=3, metavar="N", help="default 3, tracked and untracked each")
+    spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    spout.set_defaults(run=_spout)
     arguments = parser.parse_args()
     return run_command("kstorm bench", lambda: arguments.run(arguments))
 
@@ -66,6 +71,12 @@ def _growth(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         plot_growth(found, arguments.plot)
     return 0
+
+
+def _spout(arguments: argparse.Namespace) -> int:
+    from kstorm.local.bench.spout import run_spout
+
+    return run_spout(arguments.messages, arguments.rounds, arguments.report)
 
 
 if __name__ == "__main__":

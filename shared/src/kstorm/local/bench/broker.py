@@ -4,13 +4,13 @@ import time
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # its stubs hide the second
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its stubs hide it
 
 from kstorm.errors import BrokerError
 from kstorm.local.bench.terms import PARTITIONS
 from kstorm.local.topics import create_topic, topic_names
+from kstorm.runtime.admin import Admin
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import partition_counts
 
 _TIMEOUT_SECS: Final = 30.0
 _LOOK_SECS: Final = 0.2
@@ -23,7 +23,7 @@ class Broker:
         """`bootstrap` is Kafka's bootstrap servers."""
         self.bootstrap = bootstrap
         self._settings = Settings(topology="", bootstrap_servers=bootstrap)
-        self._admin = AdminClient(dict(self._settings.client_config))
+        self._admin = Admin(self._settings)
         self._reader = self._new_reader()
 
     def create_source(self, topic: str) -> None:
@@ -57,11 +57,11 @@ class Broker:
 
     def first_stamp(self, topics: set[str]) -> float | None:
         """When the earliest record of these topics was made, in seconds since 1970; None if they have none."""
-        partitions = partition_counts(self._admin, self._settings)
+        partitions = self._admin.partition_counts()
         first = OffsetSpec.for_timestamp(0)
         asked = {TopicPartition(topic, number): first for topic in topics for number in range(partitions[topic])}
         try:
-            answers = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
+            answers = self._admin.client.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
             stamps = [answer.result().timestamp for answer in answers.values()]
         except KafkaException as error:
             raise BrokerError(f"Kafka does not say when its topics begin: {error.args[0].str()}") from None
@@ -70,7 +70,9 @@ class Broker:
     def remove(self, topics: set[str]) -> None:
         """Remove topics; waits until the broker has."""
         try:
-            removals = self._admin.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS) if topics else {}
+            removals = (
+                self._admin.client.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS) if topics else {}
+            )
             for done in removals.values():
                 done.result()
         except KafkaException as error:
@@ -87,7 +89,7 @@ class Broker:
         """Waits until the broker says that each partition has a leader."""
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
-            found = self._admin.list_topics(topic, _TIMEOUT_SECS).topics[topic].partitions
+            found = self._admin.client.list_topics(topic, _TIMEOUT_SECS).topics[topic].partitions
             if len(found) == PARTITIONS and all(partition.leader >= 0 for partition in found.values()):
                 return
             if time.monotonic() > deadline:

@@ -40,10 +40,10 @@ class Options:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line of `Options`."""
     names = ",".join(contestant.name for contestant in CONTESTANTS)
-    parser.add_argument("--rounds", type=_positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}")
+    parser.add_argument("--rounds", type=positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}")
     parser.add_argument(
         "--sentences",
-        type=_positive,
+        type=positive,
         metavar="N",
         help=f"for each contestant, fewer for a slow one (default {_SENTENCES:,}, or {_MEASURED_SECS} s of the rate)",
     )
@@ -60,7 +60,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
     return Options(**{name: getattr(arguments, name) for name in Options.__dataclass_fields__})
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number of 1 or more, commas allowed."""
     try:
         number = int(text.replace(",", ""))
     except ValueError:

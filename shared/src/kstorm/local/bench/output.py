@@ -1,17 +1,12 @@
 """Reads what a contestant wrote, and compares it with the truth. It knows nothing of how the contestant works."""
 
-import time
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer
 
-from kstorm.errors import BrokerError
-
-_SILENCE_SECS: Final = 30.0
-_BATCH: Final = 5000
+from kstorm.local.consume import consume_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +76,11 @@ class Reader:
 
     def read_to(self, ends: Mapping[int, int]) -> None:
         """Go on until these offsets, by partition; `BrokerError` if the records do not come."""
-        missing = {partition for partition, end in ends.items() if end > self._positions.get(partition, 0)}
-        self._consumer.assign(
-            [TopicPartition(self._topic, partition, self._positions.get(partition, 0)) for partition in missing]
-        )
-        heard = time.monotonic()
-        while missing:
-            messages = self._consumer.consume(_BATCH, 1.0)
-            if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _SILENCE_SECS:
-                raise BrokerError(f"no more records of topic {self._topic!r} came, although there are some")
+        for messages in consume_to(self._consumer, self._topic, ends, self._positions):
             for message in messages:
-                self._take(message)
+                self.counts.add(message.key(), message.value(), message.timestamp()[1])
             self._show(len(self.counts.stamps))
-            missing = {partition for partition in missing if self._positions.get(partition, 0) < ends[partition]}
 
     def close(self) -> None:
         """Let go of the topic."""
         self._consumer.close()
-
-    def _take(self, message: Message) -> None:
-        if (error := message.error()) is not None:
-            raise BrokerError(f"topic {self._topic!r} cannot be read: {error.str()}")
-        self._positions[message.partition() or 0] = (message.offset() or 0) + 1
-        self.counts.add(message.key(), message.value(), message.timestamp()[1])

@@ -9,8 +9,8 @@ from typing import Final
 
 from kstorm.local.bench.terms import from_environment
 from kstorm.local.cluster import LocalProcesses
-from kstorm.local.demo.topics import cleaned_up
 from kstorm.local.endpoints import open_endpoints
+from kstorm.local.topics import cleaned_up
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import ensure_topics
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from rich.console import Console
 
-from kstorm.local.cli import run_command
-from kstorm.local.demo.run import Demo, Options, check_report
+from kstorm.local.cli import check_report, run_command
+from kstorm.local.demo.run import Demo, Options
 
 _MESSAGES: Final = 40_000
 

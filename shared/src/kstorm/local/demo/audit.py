@@ -6,7 +6,6 @@ highest count that the sink topic has of a word must not be below the truth; it 
 once: a replayed sentence is counted again.
 """
 
-import time
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
+from kstorm.local.consume import consume_to
 
-_SILENCE_SECS: Final = 30.0
+_ANSWER_SECS: Final = 30.0
 
 
 class Produced(NamedTuple):
@@ -124,20 +124,9 @@ def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRec
     """All records that the topic has now, by a plain consumer; `BrokerError` if they do not come."""
     consumer = Consumer({**client_config, "group.id": f"{topic}-audit", "enable.auto.commit": False})
     try:
-        ends = _ends(consumer, topic)
-        missing = {partition for partition, end in ends.items() if end > 0}
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in missing])
-        heard = time.monotonic()
-        while missing:
-            messages = consumer.consume(5000, 1.0)
-            if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _SILENCE_SECS:
-                raise BrokerError(f"no more records of topic {topic!r} came, although partitions {missing} have some")
+        for messages in consume_to(consumer, topic, _ends(consumer, topic), {}):
             for message in messages:
-                yield _record(message, topic)
-                if (message.offset() or 0) + 1 >= ends[message.partition() or 0]:
-                    missing.discard(message.partition() or 0)
+                yield SinkRecord(message.value() or b"", message.timestamp()[1])
     except KafkaException as error:
         raise BrokerError(f"topic {topic!r} cannot be read: {error.args[0].str()}") from None
     finally:
@@ -145,14 +134,8 @@ def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRec
 
 
 def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
-    partitions = consumer.list_topics(topic, timeout=_SILENCE_SECS).topics[topic].partitions
+    partitions = consumer.list_topics(topic, timeout=_ANSWER_SECS).topics[topic].partitions
     return {
-        partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SILENCE_SECS)[1]
+        partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ANSWER_SECS)[1]
         for partition in partitions
     }
-
-
-def _record(message: Message, topic: str) -> SinkRecord:
-    if (error := message.error()) is not None:
-        raise BrokerError(f"topic {topic!r} cannot be read: {error.str()}")
-    return SinkRecord(message.value() or b"", message.timestamp()[1])

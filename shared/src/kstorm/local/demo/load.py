@@ -160,6 +160,6 @@ def offsets_stored(client: KazooClient, path: str, topic: str, ends: Mapping[int
             data, _ = client.get(node)
         except KazooException:
             return False
-        if StoredOffset.from_json(data, Partition(topic, number), node).offset < end:
+        if not data or StoredOffset.from_json(data, Partition(topic, number), node).offset < end:
             return False
     return True

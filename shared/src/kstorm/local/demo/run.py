@@ -7,7 +7,6 @@ Spark → audit of the gold table → summary. Whatever happens, what was starte
 import json
 import logging
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaSpout
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo import corpus
@@ -29,10 +27,10 @@ from kstorm.local.demo.feed import Feed
 from kstorm.local.demo.load import LoadRun, UsageLog, offsets_stored
 from kstorm.local.demo.pipeline import Pipeline
 from kstorm.local.demo.report import Load, Outcome, print_summary
-from kstorm.local.demo.topics import SOURCE_PARTITIONS, cleaned_up, create_demo_topics
+from kstorm.local.demo.topics import SOURCE_PARTITIONS, create_demo_topics
 from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
-from kstorm.local.paths import run_directory
-from kstorm.local.topics import topic_names
+from kstorm.local.paths import remove_bulk, run_directory
+from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.local.view import LiveView
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import ensure_topics
@@ -200,17 +198,12 @@ class Demo:
         if faults:
             self._console.print(f"NOT GOOD: {'; '.join(faults)}.", style="bold red", markup=False, highlight=False)
             return 1
-        self._remove_bulk()
+        remove_bulk(self._directory)
         minutes, seconds = divmod(round(time.monotonic() - self._started), 60)
         self._console.print(
             f"lost: 0. Every word of every sentence is in the table, in {minutes} min {seconds} s.", style="bold green"
         )
         return 0
-
-    def _remove_bulk(self) -> None:
-        """Of a run that went well, nobody wants the servers' files; the logs and the tables stay."""
-        for folder in ("kafka", "zookeeper", "data"):
-            shutil.rmtree(self._directory / folder, ignore_errors=True)
 
     def _say(self, text: str, style: str = "") -> None:
         line = Text(f"{time.monotonic() - self._started:6.1f} s  ", style="dim")
@@ -222,12 +215,6 @@ def _check_answer(settings: Settings) -> None:
     topic_names(settings)
     with zookeeper_client(settings.zookeeper):
         pass
-
-
-def check_report(path: Path) -> None:
-    """Raise `ConfigError` if a report cannot be written there: better before the run than after it."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ConfigError(f"--report {path}: give a file in a folder that exists")
 
 
 def _write_report(path: Path, outcome: Outcome) -> None:

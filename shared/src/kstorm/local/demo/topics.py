@@ -1,22 +1,12 @@
-"""The topics that the demo's topology reads and writes, and on the user's own servers their removal."""
+"""The topics that the demo's topology reads and writes."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from kazoo.exceptions import NoNodeError
-
-from kstorm.errors import KstormError
-from kstorm.local.endpoints import zookeeper_client
 from kstorm.local.topics import create_topic
 from kstorm.runtime.settings import Settings
-from kstorm.topology import Topology
 
 SOURCE_PARTITIONS: Final = 12
 SINK_PARTITIONS: Final = 4
-_TIMEOUT_SECS: Final = 30.0
 
 
 def create_demo_topics(settings: Settings, source: str, sink: str) -> None:
@@ -26,28 +16,3 @@ def create_demo_topics(settings: Settings, source: str, sink: str) -> None:
     """
     create_topic(settings, source, SOURCE_PARTITIONS)
     create_topic(settings, sink, SINK_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
-
-
-@contextmanager
-def cleaned_up(settings: Settings, topology: Topology, topics: list[str], zookeeper_path: str) -> Iterator[None]:
-    """At the end remove from the user's servers these topics, all that the topology has there, and its offsets."""
-    try:
-        yield
-    finally:
-        _remove_from_kafka(settings, [*topics, *topology.topics(), *topology.changelogs()], topology.name)
-        with suppress(KstormError, NoNodeError), zookeeper_client(settings.zookeeper) as client:
-            client.delete(zookeeper_path, recursive=True)
-
-
-def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str) -> None:
-    """Whatever can be removed; what was never created is no matter."""
-    admin = AdminClient(dict(settings.client_config))
-    with suppress(KafkaException):
-        found = admin.list_consumer_groups(request_timeout=_TIMEOUT_SECS).result().valid
-        groups = [group.group_id for group in found if group.group_id.startswith(group_prefix)]
-        removals: dict[str, Any] = admin.delete_topics(topics, operation_timeout=_TIMEOUT_SECS)
-        if groups:
-            removals |= {f"group {name}": done for name, done in admin.delete_consumer_groups(groups).items()}
-        for done in removals.values():
-            with suppress(KafkaException):
-                done.result()

@@ -1,0 +1,136 @@
+"""What can be asked of a chaos run, and its command line."""
+
+import argparse
+import math
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import ConfigError
+from kstorm.local.chaos.disks import DISK_FAULTS
+from kstorm.local.chaos.faults import Fault
+from kstorm.local.chaos.outages import OUTAGES
+from kstorm.local.chaos.poison import POISONS
+from kstorm.local.chaos.processes import KILLS, PROCESS_FAULTS
+
+FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
+_MINUTES: Final = 10.0
+_RATE: Final = 200_000 / (30 * 60)
+_SHORT_RATE: Final = 60.0
+_REPORT: Final = Path(__file__).parents[5] / "docs" / "reliability.md"  # of the checkout
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is asked for."""
+
+    minutes: float
+    """For how long faults are drawn. What began is finished."""
+    rate: float
+    """Messages a second."""
+    seed: int
+    """Makes the order of the faults, and whom they hit."""
+    faults: tuple[Fault, ...]
+    """Those to draw from."""
+    short: bool
+    """Whether each fault happens once, and no more."""
+    report: Path | None
+    """A file for the outcome; None: no file."""
+    report_asked: bool
+    """Whether the user named that file."""
+    command: str
+    """How to ask for the same again."""
+
+    @property
+    def messages(self) -> int:
+        """How many messages there will be at least."""
+        return math.ceil(self.rate * self.minutes * 60)
+
+    @property
+    def message_timeout_secs(self) -> float:
+        """After which trees fail: more than a process's return takes, and not much more, as all wait for it."""
+        return 8.0 if self.short else 12.0
+
+
+def parse(arguments: list[str] | None = None) -> Options | None:
+    """The options that a command line gives; None for `--list`. Raises `ConfigError`, ends the program like argparse."""
+    given = _parser().parse_args(arguments)
+    if given.list:
+        return None
+    minutes = 1.0 if given.short else given.minutes
+    rate = _SHORT_RATE if given.short else _RATE
+    if given.messages is not None:
+        rate = given.messages / (minutes * 60)
+    seed = random.randrange(10**6) if given.seed is None else given.seed
+    everything = not given.short and given.faults is None
+    command = ["./run chaos", "--short" if given.short else f"--minutes {minutes:g}", f"--seed {seed}"]
+    command += [f"--messages {given.messages}"] * (given.messages is not None)
+    command += [f"--faults {given.faults}"] * (given.faults is not None)
+    return Options(
+        minutes=minutes,
+        rate=rate,
+        seed=seed,
+        faults=_named(given.faults) if given.faults else tuple(KILLS if given.short else FAULTS),
+        short=given.short,
+        report=given.report or (_REPORT if everything else None),
+        report_asked=given.report is not None,
+        command=" ".join(command),
+    )
+
+
+def _named(names: str) -> tuple[Fault, ...]:
+    known = {fault.name: fault for fault in FAULTS}
+    asked = [name.strip() for name in names.split(",")]
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"--faults {names}: there is no fault {name!r}; `./run chaos --list` shows all")
+    return tuple(known[name] for name in asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run chaos",
+        description="Break a topology on real servers in every way, again and again, while messages flow; then compare all"
+        " that came out with all that went in. Exit code 1 if a message is lost or an output is wrong.",
+    )
+    parser.add_argument(
+        "--minutes", type=_positive, default=_MINUTES, metavar="N", help=f"draw faults so long (default {_MINUTES:g})"
+    )
+    parser.add_argument("--seed", type=int, metavar="K", help="of the order of the faults (default: a random one)")
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        metavar="N",
+        help=f"spread over these minutes (default {_RATE:.0f} a second, which is 200,000 in half an hour)",
+    )
+    parser.add_argument("--faults", metavar="NAME,…", help="draw from these only")
+    parser.add_argument("--list", action="store_true", help="say what faults there are, and do nothing")
+    parser.add_argument("--short", action="store_true", help="each fault once, without --faults each kind of SIGKILL")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the outcome as Markdown (default docs/reliability.md if every fault was drawn, else none)",
+    )
+    return parser
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1e5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
+    return number
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return number

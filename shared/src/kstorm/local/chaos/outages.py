@@ -1,0 +1,82 @@
+"""Faults of the servers, and of the network between a process and the broker."""
+
+import random
+from typing import Final
+
+from kstorm.local.chaos.faults import Fault, Hold, Steps
+from kstorm.local.chaos.stage import Stage
+
+OUTAGE_SECS: Final = 60.0
+CUT_SECS: Final = 15.0
+SLOW_SECS: Final = 20.0
+DELAY_SECS: Final = 0.3
+
+
+def restart_broker(stage: Stage, rng: random.Random) -> Steps:
+    """The broker ends in good order and starts again."""
+    stage.kafka.stop()
+    try:
+        yield Hold(0)
+    finally:
+        stage.kafka.start()
+
+
+def kill_broker(stage: Stage, rng: random.Random) -> Steps:
+    """SIGKILL to the broker."""
+    stage.kafka.kill()
+    try:
+        yield Hold(0)
+    finally:
+        stage.kafka.start()
+
+
+def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+    """ZooKeeper ends and starts again, sooner than the sessions run out."""
+    stage.zookeeper.stop()
+    try:
+        yield Hold(0)
+    finally:
+        stage.zookeeper.start()
+
+
+def lose_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+    """ZooKeeper is away for much longer than any session."""
+    stage.zookeeper.kill()
+    try:
+        yield Hold(OUTAGE_SECS)
+    finally:
+        stage.zookeeper.start()
+
+
+def cut(stage: Stage, rng: random.Random) -> Steps:
+    """Nothing passes between a process and the broker."""
+    proxy = stage.proxies[rng.choice(sorted(stage.proxies))]
+    proxy.cut()
+    try:
+        yield Hold(CUT_SECS)
+    finally:
+        proxy.heal()
+
+
+def slow(stage: Stage, rng: random.Random) -> Steps:
+    """All that passes is late."""
+    proxy = stage.proxies[rng.choice(sorted(stage.proxies))]
+    proxy.slow(DELAY_SECS)
+    try:
+        yield Hold(SLOW_SECS)
+    finally:
+        proxy.heal()
+
+
+OUTAGES: Final = [
+    Fault("broker-restart", "the only broker is ended in good order and started again", restart_broker),
+    Fault("broker-kill", "SIGKILL to the only broker, which is then started again", kill_broker),
+    Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
+    Fault("zookeeper-outage", f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s", lose_zookeeper),
+    Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut),
+    Fault(
+        "network-delay",
+        f"between a process and the broker all is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",
+        slow,
+    ),
+]
