@@ -29,11 +29,9 @@ from kstorm.kafka.ports import Partition
 from kstorm.local.bench.inprocess import CountOneByOne, InProcess, SplitOneByOne
 from kstorm.local.bench.wordcount import Count, Split
 from kstorm.topology import Fields, TopologyBuilder, TopologyContext
-from tests.bench.conftest import CALIBRATION, Measure
+from tests.bench.conftest import WORDS, Measure, N
 from tests.unit.core.test_batches import Words
 
-N = 4000
-WORDS = [f"word{number}" for number in Random(1).choices(range(5000), k=N)]
 PIPE = InProcess(tasks=4)
 TOPOLOGY = PIPE.topology
 
@@ -49,18 +47,6 @@ def frame(component: str, columns: list[list[Any]], words_a_tree: int = 10) -> T
     roots = [root for root in ids(size // words_a_tree + 1) for _ in range(words_a_tree)][:size]
     task = TOPOLOGY.task_ids(component)[0]
     return TupleFrame(VERSION, component, task, "default", size, pack_ids(roots), pack_ids(ids(size, 2)), {}, columns)
-
-
-def test_calibration(measure: Measure) -> None:
-    def loop() -> None:
-        counts: dict[str, int] = {}
-        for word in WORDS:
-            counts[word] = counts.get(word, 0) + 1
-
-    measure(N, loop)
-
-
-test_calibration.__doc__ = CALIBRATION
 
 
 def test_encode(measure: Measure) -> None:
@@ -194,7 +180,7 @@ def test_spout(measure: Measure) -> None:
 class Writer:
     """Has written everything at once."""
 
-    def write_batch(self, topic: str, keys: Any, values: Any, on_done: Any) -> None:
+    def write_batch(self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None) -> None:
         on_done(())
 
 

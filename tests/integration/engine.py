@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from kstorm.local.cluster import LocalProcesses, Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
@@ -51,6 +53,13 @@ class Engine:
         status = self.processes.of(component)[number].status()
         return 0 if status is None else len(status["tasks"])
 
+    def members(self, component: str) -> list[str]:
+        """The instance names in a component's group, as the broker has them."""
+        group = f"{self.processes.topology.name}.{component}"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        found = admin.describe_consumer_groups([group], request_timeout=30)[group].result()
+        return [member.group_instance_id for member in found.members]
+
     def await_spread(self, component: str, timeout: float = 90.0) -> None:
         """Waits until every process of a component has tasks."""
         numbers = range(len(self.processes.of(component)))
@@ -72,10 +81,8 @@ class Engine:
 
     def offsets(self) -> dict[int, int]:
         """The offsets in ZooKeeper, read by a plain client."""
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import NoNodeError
-
-        client = KazooClient(self.processes.zookeeper)
+        login = self.processes.environment.get("KSTORM_ZOOKEEPER_AUTH", "").removeprefix("digest:")
+        client = KazooClient(self.processes.zookeeper, auth_data=[("digest", login)] if login else None)
         client.start(30)
         try:
             found = {}
@@ -150,14 +157,21 @@ def running(
     monkeypatch: pytest.MonkeyPatch,
     *,
     timeout_secs: float = 30.0,
+    bootstrap: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
-    """Runs `topologies:<reference>` until the block ends; its workers are ready when the block begins."""
+    """Runs `topologies:<reference>` until the block ends; its workers are ready when the block begins.
+
+    `bootstrap` is the listener that the services use, by default the one without TLS, which the test's own clients use
+    in any case. `settings` are further variables of the services.
+    """
     _name, source, sink = topologies.names(prefix)
     environment = {
         "KSTORM_TEST_PREFIX": prefix,
         "KSTORM_TEST_TIMEOUT": str(timeout_secs),
         "KSTORM_LOG_FORMAT": "console",
         "PYTHONPATH": str(_ROOT),
+        **(settings or {}),
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -166,7 +180,7 @@ def running(
     processes = LocalProcesses(
         topology,
         f"tests.integration.topologies:{reference}",
-        kafka.bootstrap,
+        bootstrap or kafka.bootstrap,
         zookeeper.connect,
         workdir,
         environment,

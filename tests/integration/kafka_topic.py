@@ -39,8 +39,9 @@ class Topic:
         assert producer.flush(30) == 0
 
     def config(self, **settings: Any) -> SpoutConfig:
-        hosts = settings.pop("hosts", KafkaHosts())
-        return SpoutConfig(hosts, self.name, f"/{self.name}", f"reader-of-{self.name}", **settings)
+        hosts, pattern = settings.pop("hosts", KafkaHosts()), settings.pop("pattern", None)
+        settings["kafka_topic_wildcard_match"] = pattern is not None
+        return SpoutConfig(hosts, pattern or self.name, f"/{self.name}", f"reader-of-{self.name}", **settings)
 
     def source(self, **settings: Any) -> KafkaSource:
         self.sources.append(KafkaSource(self.config(**settings), self.client_config))

@@ -57,3 +57,20 @@ def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
             assert run[figure] > 0, (figure, said)
     assert report["runs"][1]["ratios"].keys() == FIGURES
     assert set(report["summary"]) == {"loop", "kstorm"}
+
+
+@pytest.mark.timeout(LONG + 60)
+def test_what_a_message_costs_the_spout(tmp_path: Path) -> None:
+    """Tracked and untracked, in parts that add up to the whole."""
+    path = tmp_path / "report.json"
+    with started("spout", "--messages", 60_000, "--rounds", 1, "--report", path, home=tmp_path) as process:
+        said, _ = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    report: dict[str, Any] = json.loads(path.read_text())
+    assert set(report["runs"]) == {"tracked", "untracked"}
+    for (run,) in report["runs"].values():
+        whole = run.pop("process")
+        assert whole > 0
+        assert sum(run.values()) == pytest.approx(whole)
+        assert run.keys() == {"librdkafka_threads", "consume", "take", "emit", "rest"}
+        assert all(run[part] > 0 for part in ("consume", "take", "emit")), said

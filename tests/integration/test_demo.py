@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-
-Eventually = Callable[[Callable[[], object], float], None]
+from tests.integration.conftest import Eventually
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = 1200
@@ -76,6 +75,7 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
         client.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(LONG + 60)
 def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
     """Without killing, each message is processed once, so no count exceeds the truth."""

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
@@ -31,7 +31,7 @@ def run(
     """Start a topology for this test."""
     with ExitStack() as stack:
 
-        def start(reference: str, **options: float) -> Engine:
+        def start(reference: str, **options: Any) -> Engine:
             context: AbstractContextManager[Engine] = running(
                 reference, topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, **options
             )
@@ -107,6 +107,20 @@ def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) 
     assert took < 10 + 5  # five for a busy test machine
 
 
+def test_a_stopped_process_leaves_the_group_if_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have its tasks at once; else its place would be kept for its session timeout, as it may come back."""
+    monkeypatch.setenv("KSTORM_LEAVE_ON_STOP", "true")
+    engine, text = run("wordcount"), sentences(4000)
+    engine.processes.scale("split", 2)
+    engine.await_spread("split")
+    engine.produce(text)
+    engine.processes.scale("split", 1)
+    assert engine.members("split") == [f"{engine.processes.topology.name}.split-split-0"]
+    engine.until(lambda: engine.total_tasks("split", 0) == 4, 30, "split-0 has all four tasks")
+    engine.await_done("sentences")
+    assert check_words(engine, text) == Counter()
+
+
 def test_a_diamond_with_a_join_ends_with_every_message_acked(run: Run) -> None:
     """Multi-anchored tuples, tuples held and acked later, and a bolt that fails every seventh message once."""
     engine = run("diamond", timeout_secs=15)
@@ -117,26 +131,6 @@ def test_a_diamond_with_a_join_ends_with_every_message_acked(run: Run) -> None:
     assert set(answers) == set(orders)
     assert engine.total("orders", "failed") == 300
     assert engine.total("orders", "acked") == 2100
-
-
-def test_garbage_on_an_internal_topic_goes_to_the_dead_letters(run: Run) -> None:
-    """A record that is no frame stops no task and is kept with its coordinates."""
-    engine, text = run("wordcount"), sentences(1000)
-    name = engine.processes.topology.name
-    producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})
-    for topic in (f"{name}.split", f"{name}.__acker", f"{name}.sentences.__completions"):
-        producer.produce(topic, b"\xc1 no frame", partition=0)
-    assert producer.flush(30) == 0
-    engine.produce(text)
-    engine.await_done("sentences")
-    assert check_words(engine, text) == Counter()
-    letters = engine.records(f"{name}.__dead_letters", partitions=1)
-    assert {letter["topic"] for letter in letters} == {
-        f"{name}.split",
-        f"{name}.__acker",
-        f"{name}.sentences.__completions",
-    }
-    assert all(letter["reason"] and letter["partition"] == 0 and "offset" in letter for letter in letters)
 
 
 def test_a_paused_process_that_wakes_up_writes_nothing(run: Run) -> None:

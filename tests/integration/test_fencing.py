@@ -80,6 +80,11 @@ def committed(kafka: EmbeddedKafka, changelog: str, group: str) -> tuple[list[by
     return values, offset
 
 
+def counted(writer: CheckpointWriter) -> dict[str, float]:
+    """What it shows at `/metrics`."""
+    return {name: value for name, _, value, _ in writer.samples()}
+
+
 @pytest.mark.parametrize(
     ("zombie", "heir"),
     [
@@ -90,7 +95,7 @@ def committed(kafka: EmbeddedKafka, changelog: str, group: str) -> tuple[list[by
 async def test_a_process_that_was_replaced_writes_nothing(
     kafka: EmbeddedKafka, topics: tuple[str, str], zombie: str, heir: str
 ) -> None:
-    """Neither to the changelog nor an offset; what it had written before stands."""
+    """Neither to the changelog nor an offset; what it had written before stands, and only that is counted."""
     topic, changelog = topics
     async with process(kafka, topic, "place", zombie) as old:
         assert await old.write(changelog, {0: [(b"k", b"1")]}, {0: 1}) == {0: 0}
@@ -99,4 +104,6 @@ async def test_a_process_that_was_replaced_writes_nothing(
             with pytest.raises(FencedError, match="another process's now"):
                 await old.write(changelog, {0: [(b"k", b"stale")]}, {0: 1})
             await new.write(changelog, {0: [(b"k", b"3"), (b"l", None)]}, {0: 3})
+            assert counted(old) == {"changelog_records_total": 1, "changelog_bytes_total": 2}
+            assert counted(new) == {"changelog_records_total": 3, "changelog_bytes_total": 5}
         assert committed(kafka, changelog, topic) == ([b"1", b"2", b"3", None], 3)

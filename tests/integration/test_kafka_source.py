@@ -1,46 +1,22 @@
-"""Both Kafka ends against a real broker and a real ZooKeeper, without the rest of the engine."""
+"""The reader of a source topic against a real broker, without the rest of the engine."""
 
-import asyncio
-import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
-from kazoo.client import KazooClient
 
 from kstorm.errors import ConfigError
-from kstorm.kafka import (
-    EARLIEST_TIME,
-    KAFKA,
-    LATEST_TIME,
-    KafkaHosts,
-    KafkaPorts,
-    KafkaSpout,
-    SchemeAsMultiScheme,
-    StringScheme,
-)
-from kstorm.kafka.ports import SourceFault
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka_sink import KafkaWriter
+from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
+from kstorm.kafka.ports import Partition, SourceFault
+from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka_source import KafkaSource
-from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
-from kstorm.topology import (
-    BasicBolt,
-    Config,
-    Placed,
-    TopologyBuilder,
-    TopologyContext,
-)
+from tests.integration.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
-
-Eventually = Callable[[Callable[[], object], float], None]
 
 
 def answer(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
@@ -85,6 +61,29 @@ def test_a_missing_topic_is_named_and_not_created(topic: Topic) -> None:
 
     assert f"topic {topic.name!r} cannot be read from {topic.kafka.bootstrap}" in answer(told).reason
     assert topic.name not in AdminClient(topic.client_config).list_topics(timeout=10).topics
+
+
+def test_it_finds_the_topics_that_match(topic: Topic, eventually: Eventually) -> None:
+    """In order of their names; none is no error; those that came or went are noticed at the next look-up."""
+    pattern = f"{topic.name}-[ab]"
+    source = topic.source(pattern=pattern)
+    names = [f"{topic.name}-{letter}" for letter in "abc"]
+
+    def found() -> list[Partition]:
+        before = source.partitions(pattern)
+        source.refresh(pattern)
+        eventually(lambda: source.partitions(pattern) is not before, 20)
+        return list(source.partitions(pattern) or ())
+
+    assert found() == []
+    for name in reversed(names):
+        Topic(name, topic.kafka).create(2)
+    expected = [Partition(name, number) for name in names[:2] for number in range(2)]
+    eventually(lambda: found() == expected, 20)
+    admin = AdminClient(topic.client_config)
+    admin.delete_topics([names[0]])[names[0]].result(30)
+    eventually(lambda: found() == expected[2:], 20)
+    assert source.faults() == []
 
 
 def test_it_reads_from_the_offset_it_is_told(topic: Topic) -> None:
@@ -238,200 +237,3 @@ def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
         topic.produce(b"after")
         assert read(source, 1, timeout=60) == [(1, b"after")]
         topic.close()
-
-
-# The whole spout and the whole bolt, on real servers.
-
-
-@dataclass
-class Collector:
-    """A spout's collector that keeps what it gets."""
-
-    capacity: int = 1_000_000
-    emitted: dict[int, Any] = field(default_factory=dict)
-    values: list[Any] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
-    letters: list[int] = field(default_factory=list)
-
-    def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
-    ) -> Sequence[int]:
-        self.emitted[message_id.offset] = message_id
-        self.values.append(values[0])
-        return (1,)
-
-    def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
-    ) -> Placed:
-        for values, message_id in zip(zip(*columns, strict=True), message_ids or (), strict=True):
-            self.emit(values, message_id, stream)
-        return []
-
-    def dead_letter(self, reason: str, **letter: Any) -> None:
-        self.letters.append(letter["offset"])
-        letter["on_stored"]()
-
-    def report_error(self, error: BaseException) -> None:
-        self.errors.append(error)
-
-
-class SpoutProcess:
-    """A spout task as a process of its own would have it: own clients, own session."""
-
-    def __init__(self, topic: Topic, zookeeper: EmbeddedZooKeeper, **settings: Any) -> None:
-        settings = {"state_update_interval_ms": 50, "scheme": SchemeAsMultiScheme(StringScheme()), **settings}
-        self.spout = KafkaSpout(topic.config(**settings))
-        self.collector = Collector()
-        self.stores = ZooKeeperOffsetStores(zookeeper.connect, 2.0)
-        ports = KafkaPorts(
-            partial(KafkaSource, client_config=topic.client_config),
-            self.stores.open,
-            partial(KafkaWriter, topic.client_config),
-            partial(KafkaWriter, topic.client_config),
-            "words-1",
-        )
-        builder = TopologyBuilder("words")
-        builder.set_spout("lines", self.spout)
-        builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
-        self.spout.open(Config(), TopologyContext(builder.build(), "lines", 0, {KAFKA: ports}), self.collector)
-
-    def until(self, condition: Callable[[], object], timeout: float = 20.0) -> None:
-        """Calls `next_tuple` until the condition is true."""
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {timeout} s; errors: {self.collector.errors}"
-            self.spout.next_tuple()
-            time.sleep(0.002)
-
-    def stop(self) -> None:
-        asyncio.run(self.spout.close())
-        self.stores.close()
-
-
-def stored_offset(zookeeper: EmbeddedZooKeeper, topic: Topic, partition: int = 0) -> Any:
-    """What ZooKeeper holds of a partition."""
-    client = KazooClient(zookeeper.connect, timeout=10.0)
-    client.start(timeout=30)
-    try:
-        return json.loads(client.get(f"{topic.config().zk_path}/partition_{partition}")[0])
-    finally:
-        client.stop()
-        client.close()
-
-
-def test_the_next_process_resumes_where_the_last_one_stopped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Acked messages are not emitted again, unfinished ones are, and the node is the seed's to the letter."""
-    topic.create().produce(*(b"%d" % number for number in range(10)))
-    first = SpoutProcess(topic, zookeeper)
-    first.until(lambda: len(first.collector.emitted) == 10)
-    for offset in (0, 1, 2, 3, 5, 9):
-        first.spout.ack(first.collector.emitted[offset])
-    first.stop()
-    host, port = topic.kafka.bootstrap.split(":")
-    assert stored_offset(zookeeper, topic) == {
-        "topology": {"id": "words-1", "name": "words"},
-        "offset": 4,
-        "partition": 0,
-        "broker": {"host": host, "port": int(port)},
-        "topic": topic.name,
-    }
-    second = SpoutProcess(topic, zookeeper, start_offset_time=LATEST_TIME)
-    second.until(lambda: len(second.collector.emitted) == 6)
-    assert sorted(second.collector.emitted) == [4, 5, 6, 7, 8, 9]
-    assert second.collector.values == ["4", "5", "6", "7", "8", "9"]
-    second.stop()
-
-
-def test_two_processes_never_read_one_partition(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """The second waits for the lock, takes over when the first is closed, and the lag is 0 in the end."""
-    topic.create().produce(*(b"%d" % number for number in range(5)))
-    first = SpoutProcess(topic, zookeeper)
-    first.until(lambda: len(first.collector.emitted) == 5)
-    second = SpoutProcess(topic, zookeeper)
-    for id in first.collector.emitted.values():
-        first.spout.ack(id)
-    topic.produce(b"5")
-    first.until(lambda: len(first.collector.emitted) == 6)
-    for _ in range(50):
-        second.spout.next_tuple()
-        time.sleep(0.01)
-    assert second.collector.emitted == {}
-    first.stop()
-    second.until(lambda: 5 in second.collector.emitted)
-    assert sorted(second.collector.emitted) == [5]
-    second.spout.ack(second.collector.emitted[5])
-    assert second.spout.metrics()["lag"] == 0
-    second.stop()
-    assert stored_offset(zookeeper, topic)["offset"] == 6
-
-
-def test_gaps_of_transactions_do_not_hold_the_offset(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Aborted messages are never emitted, and neither they nor the markers stop the offset (STORM-2505)."""
-    topic.create()
-    producer = Producer({**topic.client_config, "transactional.id": topic.name})
-    producer.init_transactions(30)
-    for values, end in (
-        ((b"a", b"b"), producer.commit_transaction),
-        ((b"x", b"y"), producer.abort_transaction),
-        ((b"c",), producer.commit_transaction),
-    ):
-        producer.begin_transaction()
-        for value in values:
-            producer.produce(topic.name, value)
-        assert producer.flush(30) == 0  # aborted or not, the broker has them
-        end(30)
-    process = SpoutProcess(topic, zookeeper)
-    process.until(lambda: len(process.collector.values) == 3)
-    assert process.collector.values == ["a", "b", "c"]
-    for id in process.collector.emitted.values():
-        process.spout.ack(id)
-    process.stop()
-    last = max(process.collector.emitted)
-    assert last == 6
-    assert stored_offset(zookeeper, topic)["offset"] == last + 1
-
-
-def test_a_message_that_cannot_be_read_moves_on(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """The bad one becomes a dead letter, the good one behind it is emitted."""
-    topic.create().produce(b"\xff", b"good")
-    process = SpoutProcess(topic, zookeeper)
-    process.until(lambda: process.collector.values == ["good"])
-    assert process.collector.letters == [0]
-    process.spout.ack(process.collector.emitted[1])
-    process.stop()
-    assert stored_offset(zookeeper, topic)["offset"] == 2
-
-
-def test_a_topic_made_anew_is_read_from_its_start(
-    topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
-) -> None:
-    """It has fewer messages than the stored offset says: the spout starts over instead of waiting for ever."""
-    topic.create().produce(*(b"%d" % number for number in range(8)))
-    process = SpoutProcess(topic, zookeeper)
-    process.until(lambda: len(process.collector.emitted) == 8)
-    for id in process.collector.emitted.values():
-        process.spout.ack(id)
-    process.stop()
-    assert stored_offset(zookeeper, topic)["offset"] == 8
-    admin = AdminClient(topic.client_config)
-    admin.delete_topics([topic.name])[topic.name].result(30)
-    eventually(lambda: topic.name not in admin.list_topics(timeout=10).topics, 20)
-    topic.create().produce(b"new")
-    process = SpoutProcess(topic, zookeeper)
-    process.until(lambda: process.collector.values == ["new"])
-    process.spout.ack(process.collector.emitted[0])
-    process.stop()
-    assert stored_offset(zookeeper, topic)["offset"] == 1
-
-
-def test_partitions_that_are_added_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """At the next refresh, without emitting anything of the old ones again."""
-    topic.create().produce(b"old")
-    process = SpoutProcess(topic, zookeeper, hosts=KafkaHosts(refresh_freq_secs=0.5))
-    process.until(lambda: process.collector.values == ["old"])
-    admin = AdminClient(topic.client_config)
-    admin.create_partitions([NewPartitions(topic.name, 2)])[topic.name].result(30)
-    topic.produce(b"new", partition=1)
-    process.until(lambda: len(process.collector.values) > 1)
-    assert process.collector.values == ["old", "new"]
-    process.stop()

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,8 +17,7 @@ from kazoo.exceptions import BadVersionError
 
 from kstorm.errors import LocalError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-
-Eventually = Callable[[Callable[[], object], float], None]
+from tests.integration.conftest import Eventually
 
 
 def create_topic(bootstrap: str, topic: str) -> None:

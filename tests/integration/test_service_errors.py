@@ -1,8 +1,5 @@
 """A service that cannot work says why in one line, and ends with exit code 2."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,29 +11,7 @@ from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import ensure_topics
 from tests.integration import topologies
 from tests.integration.engine import make_topics
-
-_ROOT = Path(__file__).parents[2]
-
-
-def _start(kind: str, tmp_path: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    settings = {
-        "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
-        "KSTORM_TEST_PREFIX": "unused",
-        "KSTORM_DATA_DIR": str(tmp_path / "data"),
-        "PYTHONPATH": str(_ROOT),
-        **environment,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", f"kstorm_{kind}"], env=os.environ | settings, capture_output=True, text=True, timeout=120
-    )
-
-
-def _refused(ended: "subprocess.CompletedProcess[str]", *says: str) -> None:
-    last = ended.stderr.strip().splitlines()[-1]
-    assert ended.returncode == 2, ended.stderr
-    assert "Traceback" not in ended.stderr
-    for part in says:
-        assert part in last
+from tests.integration.service import assert_refused, start_service
 
 
 def test_another_partition_count_is_refused_with_both_numbers(
@@ -44,35 +19,35 @@ def test_another_partition_count_is_refused_with_both_numbers(
 ) -> None:
     """Tuples of one key must not go to two tasks."""
     make_topics(kafka.bootstrap, {f"{topic_prefix}.split": 3})
-    ended = _start(
+    ended = start_service(
         "bolt",
         tmp_path,
         KSTORM_TEST_PREFIX=topic_prefix,
         KSTORM_COMPONENT="split",
         KSTORM_BOOTSTRAP_SERVERS=kafka.bootstrap,
     )
-    _refused(ended, f"{topic_prefix}.split", "has 3 partitions", "has 4 tasks")
+    assert_refused(ended, f"{topic_prefix}.split", "has 3 partitions", "has 4 tasks")
 
 
 def test_no_broker_is_said_with_the_address(tmp_path: Path) -> None:
     """The address is the usual mistake."""
     address = f"127.0.0.1:{reserve_port()}"
-    ended = _start("bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_BOOTSTRAP_SERVERS=address)
-    _refused(ended, address, "KSTORM_BOOTSTRAP_SERVERS")
+    ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_BOOTSTRAP_SERVERS=address)
+    assert_refused(ended, address, "KSTORM_BOOTSTRAP_SERVERS")
 
 
 def test_an_unknown_component_is_said_with_the_known_ones(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     """A spout's name given to the bolt service counts as unknown."""
-    ended = _start(
+    ended = start_service(
         "bolt",
         tmp_path,
         KSTORM_TEST_PREFIX=topic_prefix,
         KSTORM_COMPONENT="sentences",
         KSTORM_BOOTSTRAP_SERVERS=kafka.bootstrap,
     )
-    _refused(ended, "'sentences'", "'split', 'count', 'sink'")
+    assert_refused(ended, "'sentences'", "'split', 'count', 'sink'")
 
 
 def test_topics_are_made_once_and_exactly(

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,9 @@ from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper import ZooKeeperOffsets, ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper import ZooKeeperOffsets, ZooKeeperOffsetStores, _Session
 from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext
-
-Eventually = Callable[[Callable[[], object], float], None]
+from tests.integration.conftest import Eventually
 
 P0 = Partition("sentences", 0)
 SESSION_SECS = 2.0
@@ -71,8 +70,8 @@ class World:
         """The offset in the node, read by a client that knows nothing of kstorm."""
         if self.client.exists(self.node) is None:
             return None
-        stored: int = json.loads(self.client.get(self.node)[0])["offset"]
-        return stored
+        data, _ = self.client.get(self.node)
+        return int(json.loads(data)["offset"]) if data else None
 
     def close(self) -> None:
         for process in self.processes:
@@ -94,9 +93,14 @@ def at(offset: int) -> StoredOffset:
     return StoredOffset.of(TopologyRef("words-1", "words"), P0, offset, Broker("kafka-0", 9092))
 
 
+def _client(store: ZooKeeperOffsets) -> KazooClient:
+    assert isinstance(store._session, _Session)
+    return store._session._client
+
+
 def expire(store: ZooKeeperOffsets, connect: str) -> None:
     """Has ZooKeeper end the store's session, as it does when it has not heard of it for too long."""
-    twin = KazooClient(connect, client_id=store._session._client.client_id)
+    twin = KazooClient(connect, client_id=_client(store).client_id)
     twin.start(timeout=30)
     twin.stop()
     twin.close()
@@ -234,9 +238,9 @@ def test_an_expired_session_that_nobody_used_changes_nothing(world: World, event
     """The lock is taken again and work goes on; it is never reported as taken over."""
     store = world.held(eventually)
     save(store, 5)
-    session = store._session._client.client_id[0]
+    session = _client(store).client_id[0]
     expire(store, world.connect)
-    eventually(lambda: store._session._client.connected and store._session._client.client_id[0] != session, 20)
+    eventually(lambda: _client(store).connected and _client(store).client_id[0] != session, 20)
     seen = set()
 
     def held() -> bool:

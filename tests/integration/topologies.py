@@ -4,7 +4,18 @@ import os
 
 from examples import diamond as diamonds
 from examples import wordcount as wordcounts
-from kstorm.topology import Config, Topology
+from kstorm.kafka import (
+    FieldNameBasedTupleToKafkaMapper,
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    MessageMetadataSchemeAsMultiScheme,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
+from kstorm.queues import KestrelConfig, KestrelSpout, QueueSpout, RabbitMQConfig, RabbitMQSpout
+from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Topology, TopologyBuilder, Tuple
 
 
 def _config() -> Config:
@@ -24,3 +35,74 @@ def wordcount() -> Topology:
 def diamond() -> Topology:
     """The diamond of the test `KSTORM_TEST_PREFIX`."""
     return diamonds.build(*names(os.environ["KSTORM_TEST_PREFIX"]), config=_config())
+
+
+def own_producer() -> Topology:
+    """The word count with a sink that has a producer of its own."""
+    topology = wordcount()
+    sink = topology.component("sink").component
+    assert isinstance(sink, KafkaBolt)
+    sink.with_producer_properties({"linger.ms": 1})
+    return topology
+
+
+class SplitAtTheSecondAttempt(Bolt):
+    """Splits sentences into words with their places; at the first attempt it fails a sentence when half of it is out."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, int]] = set()
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A word and where it stands."""
+        declarer.declare("word", "partition", "offset", "position")
+
+    def execute(self, tuple: Tuple) -> None:
+        """Emits the words, or half of them."""
+        sentence, partition, offset = tuple.values
+        words = sentence.split()
+        again = (partition, offset) in self.seen
+        for position, word in enumerate(words if again else words[: len(words) // 2]):
+            self.collector.emit((word, partition, offset, position), tuple)
+        if again:
+            self.collector.ack(tuple)
+        else:
+            self.seen.add((partition, offset))
+            self.collector.fail(tuple)
+
+
+def traced() -> Topology:
+    """Words with their lineage in headers, each sentence in two attempts."""
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
+    builder = TopologyBuilder(name, _config())
+    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_bolt("split", SplitAtTheSecondAttempt()).shuffle_grouping("sentences")
+    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
+    write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
+    builder.set_bolt("sink", write).shuffle_grouping("split")
+    return builder.build()
+
+
+def kestrel() -> Topology:
+    """From the queue named like the test, at the Kestrel servers `KSTORM_TEST_QUEUE`, to the sink topic."""
+    hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
+    config = KestrelConfig(blacklist_time_secs=1, poll_ms=200)
+    return _copy(KestrelSpout(hosts, 22133, os.environ["KSTORM_TEST_PREFIX"], StringScheme(), config))
+
+
+def rabbitmq() -> Topology:
+    """From the queue named like the test, at the RabbitMQ `KSTORM_TEST_QUEUE`, to the sink topic."""
+    hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
+    scheme = SchemeAsMultiScheme(StringScheme())
+    return _copy(RabbitMQSpout(RabbitMQConfig(os.environ["KSTORM_TEST_PREFIX"], hosts=hosts, scheme=scheme)))
+
+
+def _copy(spout: QueueSpout) -> Topology:
+    """Every message as a record."""
+    name, _source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    builder = TopologyBuilder(name, _config())
+    builder.set_spout("messages", spout).set_num_tasks(2)
+    mapper = FieldNameBasedTupleToKafkaMapper("str", "str")
+    write = KafkaBolt().with_topic_selector(sink).with_tuple_to_kafka_mapper(mapper)
+    builder.set_bolt("sink", write).set_num_tasks(2).shuffle_grouping("messages")
+    return builder.build()

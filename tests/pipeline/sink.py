@@ -55,6 +55,22 @@ class Sink:
         value = json.dumps(body).encode()
         self._write(Record(word.encode(), value, at, word, body["count"], occurrence, {"root": b"\x01"}))  # type: ignore[arg-type]
 
+    def traced(
+        self, word: str, source_offset: int, position: str, body_id: str | None = None, **headers: bytes
+    ) -> None:
+        """Write the next count of a word with its lineage as headers, and any id, or none, in the record; `headers` differ
+        from a whole lineage, and b"" stands for one that is not there."""
+        self._counts[word] += 1
+        named = {"topic": b"sentences", "partition": b"0", "offset": b"%d" % source_offset, "part": position.encode()}
+        written = {f"kstorm-source-{name}": value for name, value in (named | headers).items() if value}
+        body = {"word": word, "count": self._counts[word], "emitted_at": NOON - 5}
+        value = json.dumps(body if body_id is None else {**body, "id": body_id}).encode()
+        whole = body_id if headers else f"sentences-0-{source_offset}-{position}"
+        if whole is None:
+            self._write(Record(word.encode(), value, NOON, headers=written))
+        else:
+            self._write(Record(word.encode(), value, NOON, word, body["count"], whole, written))  # type: ignore[arg-type]
+
     def malformed(self, value: bytes | None, *, key: bytes = b"bad", at: int = NOON) -> None:
         """Write a value that does not fit the schema."""
         self._write(Record(key, value, at))

@@ -28,6 +28,7 @@ class CrashError(Exception):
     """Stands for the end of the process."""
 
 
+@pytest.mark.long
 def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch breaks off after its first write, then after its second …: in the end each write is there once."""
     job.sink.sentence(1, "the cat the dog")
@@ -58,6 +59,7 @@ def _breaking_off_after(write: Callable[..., None]) -> Callable[..., None]:
     return break_off
 
 
+@pytest.mark.long
 def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, tmp_path: Path) -> None:
     """SIGKILL hits process and JVM when silver is written and gold is not; the command run again ends with all right."""
     for number in range(200):

@@ -6,6 +6,7 @@ import pytest
 
 from kstorm.local.ports import reserve_port
 from kstorm_pipeline.__main__ import main, make_parser
+from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.settings import Settings, help_texts, load
 
 RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "127.0.0.1:9092"]
@@ -42,6 +43,18 @@ def test_places_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert loaded().tables == str(tmp_path / "tables")
     assert loaded("--checkpoints", "s3a://bucket/c/").checkpoint_root == "s3a://bucket/c"
+
+
+def test_pairs_come_by_file_too(tmp_path: Path) -> None:
+    """As a Secret is mounted; a flag wins over the file, and the file over the variable."""
+    file = tmp_path / "options.json"
+    file.write_text('{"a": "file", "b": "file"}')
+    settings = loaded(
+        "--kafka-option", "a=flag", KAFKA_OPTIONS='{"b": "variable", "c": "variable"}', KAFKA_OPTIONS_FILE=str(file)
+    )
+    assert settings.kafka_options == {"a": "flag", "b": "file", "c": "variable"}
+    with pytest.raises(SettingsError, match="KSTORM_PIPELINE_KAFKA_OPTIONS_FILE is '/no/such', which cannot be read"):
+        loaded(KAFKA_OPTIONS_FILE="/no/such")
 
 
 @pytest.mark.parametrize(

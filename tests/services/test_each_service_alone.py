@@ -11,8 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
 
-# Modules of the library that a service imports only when it runs.
-IMPORTED_LATER = {"spout": ["kstorm.runtime.zookeeper"]}
+# Modules of the library that a service imports only when it runs, or that run beside it.
+IMPORTED_LATER = {
+    "spout": ["kstorm.runtime.zookeeper", "kstorm.runtime.rabbitmq", "kstorm.runtime.kestrel", "kstorm.cli.__main__"]
+}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from kstorm.core.dead_letters import DeadLetter, decode_letter, encode_letter
 from kstorm.core.ids import random_ids
 from kstorm.core.wire import MAX_ID
+from kstorm.errors import FrameError
 
 
 def test_ids_are_fresh_64_bit_numbers() -> None:
@@ -52,5 +52,5 @@ def test_a_dead_letter_survives(letter: DeadLetter) -> None:
 
 def test_what_is_no_dead_letter() -> None:
     """It is refused."""
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(FrameError, match="no dead letter"):
         decode_letter(b'{"topology": 1}')

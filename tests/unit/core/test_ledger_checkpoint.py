@@ -34,6 +34,19 @@ def test_a_ledger_comes_back_from_its_buckets(acker: Acker) -> None:
     assert again.told == {"acked": {SPOUT: [4]}}
 
 
+def test_buckets_that_could_not_be_stored_are_taken_again(acker: Acker) -> None:
+    """They are what they are by then; a bucket that is empty by then is taken too, as nobody knows what is stored."""
+    acker.init(1, 0b10)
+    acker.init(2, 0b100)
+    taken = acker.ledger.checkpoint()
+    assert acker.ledger.checkpoint() == {}
+    acker.ack(2, 0b100)
+    acker.ledger.not_stored(taken)
+    again = acker.ledger.checkpoint()
+    assert again.keys() == taken.keys()
+    assert len(Acker(again, acker.offset).ledger) == 1
+
+
 def test_rows_keep_their_age_but_do_not_age_while_nobody_runs(acker: Acker) -> None:
     """A row of age 2 expires at the first rotation after the restart; a fresh one at the third."""
     acker.init(1, 0b10)

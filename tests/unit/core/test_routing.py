@@ -127,6 +127,8 @@ def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
     )
     assert chosen(route, key, 0)[:1] == chosen(route, key, 1)[:1]
     assert stable_hash([{"a": 1, "b": 2}]) == stable_hash([{"b": 2, "a": 1}])
+    assert stable_hash([{7: None, b"k": [1]}]) == stable_hash([{b"k": [True], 7.0: None}])
+    assert stable_hash([[1, {"a": 2.0}]]) == stable_hash([(1.0, {"a": 2})])
 
 
 def test_what_the_wire_cannot_carry_is_no_key() -> None:
@@ -136,6 +138,10 @@ def test_what_the_wire_cannot_carry_is_no_key() -> None:
         chosen(route, object(), 0)
     with pytest.raises(EmitError, match="cannot group by"):
         chosen(route, 2**64, 0)
+    nested: list[object] = []
+    nested.append(nested)
+    with pytest.raises(EmitError, match="cannot group by"):
+        chosen(route, nested, 0)
 
 
 def test_a_key_that_was_seen_before_goes_where_it_went() -> None:
@@ -170,6 +176,7 @@ def test_the_hash_of_keys_never_changes() -> None:
     """A later version that hashed otherwise would split the state of every stateful bolt."""
     assert stable_hash(["apple"]) == 4_061_005_286
     assert stable_hash([1, "a", None]) == 3_607_126_713
+    assert stable_hash([{"b": [2], "a": 1}]) == 222_123_704
 
 
 def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:

@@ -22,6 +22,7 @@ from kstorm.kafka.ports import (
     BatchDelivery,
     Broker,
     Delivery,
+    Headers,
     Ownership,
     Partition,
     RecordColumn,
@@ -81,8 +82,8 @@ class FakeCollector:
     def emit_batch(
         self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
     ) -> Placed:
-        assert message_ids is not None
-        for values, message_id in zip(zip(*columns, strict=True), message_ids, strict=True):
+        rows = list(zip(*columns, strict=True))
+        for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
             self.emit(values, message_id, stream)
         return []
 
@@ -123,18 +124,19 @@ class FakeSource:
     committed: dict[Partition, int] = field(default_factory=dict)
     waiting_faults: list[SourceFault] = field(default_factory=list)
     refreshes: int = 0
+    leader: Broker = field(default_factory=lambda: Broker("broker", 9092))
     closed: bool = False
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
 
-    def produce(self, partition: int, *offsets: int, body: bytes | None = b"text") -> None:
+    def produce(self, partition: int, *offsets: int, body: bytes | None = b"text", topic: str = TOPIC) -> None:
         """Appends messages with these offsets, which may leave gaps."""
-        log = self.logs.setdefault(Partition(TOPIC, partition), [])
-        log.extend(cast("SourceMessage", Message(TOPIC, partition, offset, None, body)) for offset in offsets)
+        log = self.logs.setdefault(Partition(topic, partition), [])
+        log.extend(cast("SourceMessage", Message(topic, partition, offset, None, body)) for offset in offsets)
 
     def refresh(self, topic: str) -> None:
         self.refreshes += 1
-        self._answer = {partition: Broker("broker", 9092) for partition in sorted(self.logs)}
+        self._answer = dict.fromkeys(sorted(self.logs), self.leader)
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
         return self._answer
@@ -203,6 +205,11 @@ class FakeOffsets:
     flushed: bool = False
     closed: bool = False
     unreadable: KstormError | None = None
+    slow: bool = False
+    """Whether what is saved is under way until the test says that it has arrived."""
+    under_way: dict[Partition, StoredOffset] = field(default_factory=dict)
+    saved: list[int] = field(default_factory=list)
+    """Every offset that was given to be saved."""
 
     def acquire(self, partition: Partition) -> Ownership:
         if partition in self.standing:
@@ -218,7 +225,16 @@ class FakeOffsets:
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         if self.standing.get(partition) is Ownership.FENCED:
             raise FencedError("another has it")
-        self.stored[partition] = stored
+        self.saved.append(stored.offset)
+        (self.under_way if self.slow else self.stored)[partition] = stored
+
+    def arrive(self) -> None:
+        """What is under way is stored."""
+        self.stored.update(self.under_way)
+        self.under_way.clear()
+
+    def stored_offset(self, partition: Partition) -> int | None:
+        return self.offset(partition.partition)
 
     def release(self, partition: Partition) -> None:
         self.standing.pop(partition, None)
@@ -246,9 +262,19 @@ class FakeWriter:
 
     records: list[tuple[str, bytes | None, bytes | None, Delivery]] = field(default_factory=list)
     batches: list[tuple[str, list[Any], list[Any], BatchDelivery]] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
+    """Of those records that have some, in order."""
     closed: bool = False
 
-    def write_batch(self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: BatchDelivery) -> None:
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: BatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
+        self.headers += headers or []
         self.batches.append((topic, list(keys), list(values), on_done))
 
     def write(
@@ -257,8 +283,9 @@ class FakeWriter:
         key: bytes | None,
         value: bytes | None,
         on_delivery: Delivery,
-        headers: list[tuple[str, str | bytes | None]] | None = None,
+        headers: Headers | None = None,
     ) -> None:
+        self.headers += [headers] if headers is not None else []
         self.records.append((topic, key, value, on_delivery))
 
     async def close(self) -> None:
@@ -306,8 +333,8 @@ class World:
 
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
         """Opens a spout with these settings of `SpoutConfig`."""
-        hosts = settings.pop("hosts", KafkaHosts())
-        spout = KafkaSpout(SpoutConfig(hosts, TOPIC, "/kafka-spouts", "words", **settings), clock=lambda: self.now)
+        hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
+        spout = KafkaSpout(SpoutConfig(hosts, topic, "/kafka-spouts", "words", **settings), clock=lambda: self.now)
         spout.open(Config(), self.context(spout, tasks, index), self.collector)
         return spout
 

@@ -17,7 +17,7 @@ from kstorm.kafka import (
     FieldNameTopicSelector,
     KafkaBolt,
 )
-from kstorm.kafka.mapper import to_bytes
+from kstorm.kafka.serializer import to_bytes
 from kstorm.topology import (
     TICK_STREAM,
     Config,
@@ -108,7 +108,7 @@ def test_it_acks_only_what_the_broker_has(world: "World") -> None:
     assert outcomes.acked == outcomes.failed == []
     report(None, object())
     assert outcomes.acked == [tuple]
-    assert bolt.metrics() == {"written": 1, "skipped": 0}
+    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "lost": 0}
 
 
 def test_it_fails_what_the_broker_did_not_take(world: "World") -> None:

@@ -3,12 +3,21 @@
 import asyncio
 import copy
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from kstorm.errors import BrokerError, ConfigError, KstormError
-from kstorm.kafka import EARLIEST_TIME, LATEST_TIME, KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig, StoredOffset
+from kstorm.errors import BrokerError, ConfigError, KstormError, NotYetError
+from kstorm.kafka import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    KafkaHosts,
+    KafkaMessageId,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StoredOffset,
+)
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition, SourceFault
 from kstorm.topology import Config, Fields, OutputFieldsDeclarer, TopologyBuilder, TopologyContext
@@ -139,10 +148,23 @@ def test_ignored_offsets_are_those_of_another_deployment(world: "World") -> None
     assert world.run(world.open(ignore_zk_offsets=True)) == [3, 4]
 
 
+def test_a_deployment_that_starts_over_is_known_again_at_once(world: "World") -> None:
+    """Even where it starts at the very offset that is stored: else a crash before the first ack would start it over at a
+    later end, and what was written in between would be lost."""
+    world.source.produce(0, *range(5))
+    world.offsets.stored[ZERO] = stored(5, "words-0")
+    spout = world.open(ignore_zk_offsets=True, start_offset_time=LATEST_TIME)
+    world.run(spout)
+    world.commit(spout)
+    assert world.offsets.stored[ZERO] == stored(5, "words-1")
+    world.source.produce(0, 5, 6)
+    assert world.run(world.open(ignore_zk_offsets=True, start_offset_time=LATEST_TIME)) == [5, 6]
+
+
 def test_ignoring_offsets_needs_an_id_of_the_deployment(world: "World") -> None:
     """Without one, a restart would begin at the start again and again."""
     world.topology_id = None
-    with pytest.raises(ConfigError, match="ignore_zk_offsets"):
+    with pytest.raises(ConfigError, match=r"'lines' has ignore_zk_offsets set.*set KSTORM_TOPOLOGY_ID"):
         world.open(ignore_zk_offsets=True)
 
 
@@ -348,6 +370,27 @@ def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
     assert world.source.refreshes == refreshes + 1
 
 
+def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
+    """What is read and what is in flight stay; the node tells the new leader with the next offset."""
+    world.source.produce(0, 0, 1)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    spout.ack(ids[0])
+    world.source.waiting_faults.append(SourceFault("not the leader any more", ZERO))
+    world.source.leader = Broker("another", 9093)
+    spout.next_tuple()
+    world.now += 1
+    world.commit(spout)
+    assert world.offsets.stored[ZERO] == StoredOffset.of(
+        TopologyRef("words-1", "words"), ZERO, 1, Broker("another", 9093)
+    )
+    world.source.produce(0, 2)
+    assert world.run(spout) == [2]
+    spout.ack(ids[1])
+    world.commit(spout)
+    assert world.offsets.offset() == 2
+
+
 def test_a_topic_that_does_not_exist_yet_is_looked_for(world: "World") -> None:
     """Every 2 seconds, not only at the usual refresh."""
     spout = world.open()
@@ -391,6 +434,21 @@ def test_closing_stores_releases_and_shuts(world: "World") -> None:
     assert (world.offsets.flushed, world.offsets.closed, world.source.closed) == (True, True, True)
 
 
+@pytest.mark.parametrize(("bucket", "lines"), [(60, 2), (10, 12), (0, 0)])
+def test_its_metrics_are_logged_once_a_bucket(
+    world: "World", caplog: pytest.LogCaptureFixture, bucket: int, lines: int
+) -> None:
+    """Of `metrics_time_bucket_size_in_secs`; in two minutes here."""
+    world.source.produce(0, 0, 1, 2)
+    spout = world.open(metrics_time_bucket_size_in_secs=bucket)
+    with caplog.at_level(logging.INFO, "kstorm.kafka.spout"):
+        for _ in range(60):
+            world.commit(spout)
+    found = [record.getMessage() for record in caplog.records if "lag 3" in record.getMessage()]
+    assert len(found) == lines
+    assert all(line.startswith("the spout of /kafka-spouts/words: partitions 1, lag 3, pending 3") for line in found)
+
+
 def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:
     """Lag is counted from the lowest unfinished message."""
     world.source.produce(0, *range(10))
@@ -408,3 +466,39 @@ def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:
         "throttled": 0,
         "oldest_pending_seconds": 3.0,
     }
+
+
+def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") -> None:
+    """Like ZooKeeper out of reach: told once, shown by the readiness check, and processing goes on when it is over."""
+
+    class Asking:
+        output_fields = Fields("str")
+        calls: ClassVar[list[str]] = []
+        answers = False
+
+        def open(self) -> None:
+            self.calls.append("open")
+
+        def close(self) -> None:
+            self.calls.append("close")
+
+        def deserialize(self, value: bytes) -> list[str]:
+            if not self.answers:
+                raise NotYetError("the registry does not answer")
+            return [value.decode()]
+
+    scheme = Asking()
+    world.source.produce(0, 0, 1)
+    spout = world.open(scheme=SchemeAsMultiScheme(scheme))
+    assert Asking.calls == ["open"]
+    assert world.run(spout) == []
+    world.commit(spout)
+    world.commit(spout)
+    assert [str(error) for error in world.collector.errors] == ["the registry does not answer"]
+    assert str(spout.problem()) == "the registry does not answer"
+    assert world.offsets.offset() in (None, 0)
+    scheme.answers = True
+    assert world.run(spout) == [0, 1]
+    assert spout.problem() is None
+    asyncio.run(spout.close())
+    assert Asking.calls == ["open", "close"]

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.partitions import calculate_partitions_for_task
+from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
 from kstorm.kafka.ports import Partition
 
 FIVE = [Partition("t", number) for number in range(5)]
@@ -35,3 +35,40 @@ def test_a_task_index_that_is_none_is_refused(index: int) -> None:
     """The index must be below the number of tasks."""
     with pytest.raises(ConfigError, match=f"task index {index} of 3"):
         calculate_partitions_for_task(FIVE, 3, index)
+
+
+TOPICS = [Partition(topic, number) for topic in ("a", "b", "c", "d") for number in range(3)]
+
+
+def of_topics(partitions: list[Partition], tasks: int) -> dict[Partition, int]:
+    """The task of each partition; fails if it has two."""
+    dealt = [
+        (p, task) for task in range(tasks) for p in calculate_partitions_of_topics_for_task(partitions, tasks, task)
+    ]
+    assert sorted(p for p, _ in dealt) == sorted(partitions)
+    return dict(dealt)
+
+
+@pytest.mark.parametrize("tasks", range(1, 8))
+def test_a_topic_that_comes_or_goes_moves_no_other(tasks: int) -> None:
+    """Nor do partitions that are added; each topic is dealt out by itself."""
+    before = of_topics(TOPICS, tasks)
+    without = [partition for partition in TOPICS if partition.topic != "a"]
+    grown = sorted([*TOPICS, Partition("0", 0), Partition("b", 3), Partition("bb", 0)])
+    for after in (of_topics(without, tasks), of_topics(grown, tasks)):
+        assert {p: task for p, task in after.items() if p in before} == {p: before[p] for p in after if p in before}
+
+
+def test_topics_of_one_partition_are_spread() -> None:
+    """Else task 0 would read them all."""
+    dealt = of_topics([Partition(f"t{number:02}", 0) for number in range(40)], 4)
+    assert set(dealt.values()) == {0, 1, 2, 3}
+
+
+def test_surplus_tasks_are_counted_over_all_topics(caplog: pytest.LogCaptureFixture) -> None:
+    """Twelve partitions are enough for twelve tasks, though no topic has as many."""
+    with caplog.at_level(logging.WARNING):
+        calculate_partitions_of_topics_for_task(TOPICS, 12, 0)
+        assert caplog.text == ""
+        calculate_partitions_of_topics_for_task(TOPICS, 13, 0)
+    assert "more tasks than partitions (tasks: 13; partitions: 12)" in caplog.text

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from confluent_kafka import Message
 
-from kstorm.errors import EmitError
+from kstorm.errors import EmitError, NotYetError
 from kstorm.kafka import EmitState, KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.topology import Fields
+from tests.unit.core.test_counted_work import counting_calls
 
 if TYPE_CHECKING:
     from tests.unit.kafka.conftest import FakeCollector
@@ -308,3 +309,79 @@ def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> No
     manager.fail(collector.take()[0][1], 8.0)
     emit_all(manager, message(1), now=9.0)
     assert manager.oldest_pending_age(10.0) == 5.0
+
+
+class Asking:
+    """A multi-scheme that has an answer only when it is given one."""
+
+    output_fields = Fields("str")
+    answer: Exception | None = NotYetError("the registry does not answer")
+
+    def deserialize(self, value: bytes) -> Any:
+        """The text, or the answer that is an error."""
+        if self.answer is not None:
+            raise self.answer
+        return ([value.decode()],)
+
+
+def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCollector") -> None:
+    """It is no dead letter, nothing passes it, and it is emitted as soon as its scheme can read it."""
+    scheme = Asking()
+    manager = make(collector, offset=3, scheme=scheme)
+    assert emit_all(manager, message(5), message(6)) == [EmitState.NO_EMITTED]
+    assert (collector.letters, collector.emitted, len(manager.waiting)) == ([], [], 2)
+    assert manager.last_completed_offset <= 5
+    assert str(manager.not_yet) == "the registry does not answer"
+    scheme.answer = None
+    assert emit_all(manager) == [EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED]
+    assert [offset for offset, _ in collector.take()] == [5, 6]
+    assert manager.not_yet is None
+    assert manager.last_completed_offset == 5
+
+
+def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollector") -> None:
+    """However often it was looked at meanwhile: with a limit of one it is still emitted once more."""
+    scheme = Asking()
+    scheme.answer = None
+    manager = make(collector, scheme=scheme, retry_limit=1)
+    emit_all(manager, message(0))
+    ((_, id),) = collector.take()
+    manager.fail(id, 0.0)
+    scheme.answer = NotYetError("not yet")
+    for now in range(10):
+        assert not manager.retry(float(now))
+    assert (collector.letters, manager.retries, manager.last_completed_offset) == ([], 1, 0)
+    scheme.answer = None
+    assert manager.retry(10.0)
+    ((offset, again),) = collector.take()
+    assert (offset, again.attempt) == (0, 2)
+    manager.ack(again)
+    assert manager.last_completed_offset == 1
+
+
+def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(collector: "FakeCollector") -> None:
+    """A scheme may learn meanwhile that nobody knows the message's schema."""
+    scheme = Asking()
+    scheme.answer = None
+    manager = make(collector, scheme=scheme)
+    emit_all(manager, message(0))
+    ((_, id),) = collector.take()
+    manager.fail(id, 0.0)
+    scheme.answer = ValueError("there is no such schema")
+    manager.next(1.0)
+    (letter,) = collector.letters
+    assert (letter.offset, letter.attempts) == (0, 2)
+    letter.stored()
+    assert manager.last_completed_offset == 1
+
+
+def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
+    """What the spout does for each message with a plain scheme must not grow unseen: it is what a small message costs most."""
+    manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
+    manager.fill([message(offset, b"x" * 60) for offset in range(1000)])
+    rows: list[Any] = []
+    ids: list[Any] = []
+    with counting_calls() as calls:
+        assert manager.take(0.0, 1000, 1000, rows, ids) == 1000
+        made = calls()
+    assert made / 1000 < 11.5

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Message
 
 from kstorm.kafka import (
+    JsonScheme,
     KeyValueSchemeAsMultiScheme,
     MessageMetadataSchemeAsMultiScheme,
     MultiScheme,
@@ -77,3 +78,29 @@ def test_text_that_is_none_is_not_mangled() -> None:
     """Bytes that are not UTF-8 are refused, so that they end among the dead letters."""
     with pytest.raises(UnicodeDecodeError):
         deserializer(SchemeAsMultiScheme(StringScheme()))(message(b"\xff"))
+
+
+def test_json_gives_the_named_members() -> None:
+    """In the order in which they are named; what is not named is left out, and null is a value."""
+    scheme = SchemeAsMultiScheme(JsonScheme("count", "word"))
+    assert scheme.output_fields == Fields("count", "word")
+    tuples = deserializer(scheme)(message(b'{"word": null, "more": [1], "count": {"a": 1.5}}'))
+    assert [list(each) for each in tuples or ()] == [[{"a": 1.5}, None]]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (b'{"word": "a"}', "no member 'count', only 'word'"),
+        (b"{}", "no member 'word', only none at all"),
+        (b'["a", 1]', "JSON, but no object"),
+        (b"null", "JSON, but no object"),
+        (b'{"word": "a", "count": 1', "truncated"),
+        (b'{"word": "\xff", "count": 1}', "utf-8"),
+        (b"", "truncated"),
+    ],
+)
+def test_json_without_the_named_members_cannot_be_read(value: bytes, says: str) -> None:
+    """It is refused, so that it ends among the dead letters, which say why."""
+    with pytest.raises(ValueError, match=f"(?i){says}"):
+        deserializer(SchemeAsMultiScheme(JsonScheme("word", "count")))(message(value))

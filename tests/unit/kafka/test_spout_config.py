@@ -23,7 +23,7 @@ def test_the_defaults_are_the_seeds() -> None:
     assert isinstance(made.scheme, RawMultiScheme)
     assert (made.ignore_zk_offsets, made.start_offset_time, made.max_offset_behind) == (False, EARLIEST_TIME, None)
     assert made.use_start_offset_time_if_offset_out_of_range is True
-    assert made.state_update_interval_ms == 2000
+    assert (made.state_update_interval_ms, made.metrics_time_bucket_size_in_secs) == (2000, 60)
     assert made.zk_path == "/kafkaspout-demo/reader"
 
 
@@ -32,6 +32,7 @@ def test_the_defaults_are_the_seeds() -> None:
     [
         ({"fetch_size_bytes": 0}, "fetch_size_bytes is 0: it must be at least 1"),
         ({"buffer_size_bytes": -1}, "buffer_size_bytes is -1"),
+        ({"metrics_time_bucket_size_in_secs": -1}, "metrics_time_bucket_size_in_secs is -1"),
         ({"start_offset_time": -3}, "start_offset_time is -3"),
         ({"max_offset_behind": -1}, "max_offset_behind is -1"),
         ({"state_update_interval_ms": 0}, "state_update_interval_ms is 0"),

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import ConfigError
+from kstorm.local.cli import check_report
 from kstorm.local.demo.audit import Produced, SinkRecord, audit
 from kstorm.local.demo.pipeline import GoldWord, Tables, read_tables
 from kstorm.local.demo.report import Load, Outcome, Usage, print_summary
-from kstorm.local.demo.run import check_report
 
 KEYS = {
     *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),

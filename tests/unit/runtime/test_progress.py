@@ -43,7 +43,7 @@ def test_nothing_is_committed_behind_an_unfinished_unit() -> None:
     first.close()
     assert progress.to_commit() == 20
     assert progress.to_commit() is None
-    assert progress.idle
+    assert progress.begun == 20
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=20), st.randoms(use_true_random=False))

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.kafka import KAFKA
+from kstorm.runtime.admin import Admin
+from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import from_environment, load_topology
 from kstorm.topology import Topology
 
@@ -25,16 +28,22 @@ def test_every_variable_is_read() -> None:
         GOOD
         | {
             "KSTORM_COMPONENT": "split",
+            "KSTORM_TOPOLOGY_ID": "wordcount-7",
             "KSTORM_DATA_DIR": "/data",
             "KSTORM_WEB_PORT": "8080",
             "KSTORM_LOG_LEVEL": "debug",
+            "KSTORM_LEAVE_ON_STOP": "true",
             "KSTORM_KAFKA_PROPERTIES": '{"security.protocol": "SSL"}',
         }
     )
     assert settings.component == "split"
+    assert settings.topology_id == "wordcount-7"
+    assert Resources(settings).lent[KAFKA].topology_id == "wordcount-7"
+    assert Resources(from_environment(GOOD)).lent[KAFKA].topology_id is None
     assert settings.data_dir == Path("/data")
     assert settings.web_port == 8080
     assert settings.log_level == "DEBUG"
+    assert settings.leave_on_stop
     assert settings.client_config["security.protocol"] == "SSL"
 
 
@@ -46,6 +55,7 @@ def test_every_variable_is_read() -> None:
         ("KSTORM_WEB_PORT", "0", "from 1 to 65535"),
         ("KSTORM_LOG_LEVEL", "loud", "DEBUG, INFO, WARNING, ERROR"),
         ("KSTORM_LOG_FORMAT", "xml", "json, console"),
+        ("KSTORM_LEAVE_ON_STOP", "no", "true, false"),
         ("KSTORM_KAFKA_PROPERTIES", "security.protocol=SSL", "JSON object"),
         ("KSTORM_BOOTSTRAP_SERVERS", " ", "is empty"),
     ],
@@ -89,3 +99,60 @@ def test_a_topology_may_be_a_function_or_an_object(tmp_path: Path, monkeypatch: 
     assert isinstance(load_topology("ready:make"), Topology)
     with pytest.raises(TopologyError, match="is a int"):
         load_topology("ready:wrong")
+
+
+def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> None:
+    """A spout is not run as a bolt, and a misspelt name is not waited for."""
+    settings = from_environment(GOOD | {"KSTORM_COMPONENT": "split"})
+    topology = settings.load_topology()
+    assert settings.component_of(topology, "bolt") == "split"
+    with pytest.raises(ConfigError, match=r"KSTORM_COMPONENT is 'split': the spouts of '.*' are 'sentences'$"):
+        settings.component_of(topology, "spout")
+
+
+def test_secrets_come_by_file_too(tmp_path: Path) -> None:
+    """As a Secret is mounted; a file's properties are added to the variable's and win."""
+    properties, login = tmp_path / "kafka.json", tmp_path / "zookeeper"
+    properties.write_text('{"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}\n')
+    login.write_text("digest:me:hunter3\n")
+    settings = from_environment(
+        GOOD
+        | {
+            "KSTORM_KAFKA_PROPERTIES": '{"security.protocol": "SSL", "enable.ssl.certificate.verification": true}',
+            "KSTORM_KAFKA_PROPERTIES_FILE": str(properties),
+            "KSTORM_ZOOKEEPER_AUTH_FILE": str(login),
+        }
+    )
+    assert settings.kafka_properties == {
+        "security.protocol": "SASL_SSL",
+        "enable.ssl.certificate.verification": "true",
+        "sasl.password": "hunter2",
+    }
+    assert settings.zookeeper_auth == "digest:me:hunter3"
+    assert "hunter" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("KSTORM_KAFKA_PROPERTIES_FILE", "/no/such/file", "cannot be read: No such file or directory"),
+        ("KSTORM_KAFKA_PROPERTIES_FILE", "/", "cannot be read: Is a directory"),
+        ("KSTORM_KAFKA_PROPERTIES_FILE", __file__, "is no JSON object of names and values"),
+        ("KSTORM_KAFKA_PROPERTIES", '{"sasl.password": ["hunter2"]}', "is no JSON object of names and values"),
+        ("KSTORM_ZOOKEEPER_AUTH", "me:hunter2", "is not of the form digest:user:password"),
+        ("KSTORM_ZOOKEEPER_AUTH", "sasl:me:hunter2", "is not of the form digest:user:password"),
+        ("KSTORM_ZOOKEEPER_AUTH", "digest:hunter2", "is not of the form digest:user:password"),
+    ],
+)
+def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: str) -> None:
+    """The variable and the remedy, but nothing of what was read."""
+    with pytest.raises(ConfigError, match=variable) as caught:
+        from_environment(GOOD | {variable: value})
+    assert says in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_property_that_librdkafka_refuses_is_a_config_error() -> None:
+    """Its name is shown."""
+    with pytest.raises(ConfigError, match=r'KSTORM_KAFKA_PROPERTIES: .*"no\.such"'):
+        Admin(from_environment(GOOD | {"KSTORM_KAFKA_PROPERTIES": '{"no.such": "hunter2"}'}))

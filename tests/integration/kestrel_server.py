@@ -1,0 +1,232 @@
+"""A Kestrel server as far as a reader of queues can tell, since none is packaged.
+
+It speaks the memcache text protocol as Kestrel's guide and its `MemcacheHandler` have it: `set`, `get` with `/open`,
+`/close`, `/abort`, `/peek` and `/t=`, and `quit`; one open read a connection and queue, another one is an `ERROR` that
+ends the connection; what is open goes back to the head of its queue when it is aborted or the connection ends. Items do
+not expire. What it holds survives `stop` and `start`, as Kestrel's journal does.
+"""
+
+import asyncio
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kstorm.local.ports import reserve_port
+
+_T = TypeVar("_T")
+_LOOK_SECS = 0.01
+
+
+class KestrelServer:
+    """Listens on a port of 127.0.0.1, on a thread of its own. Its methods may be called from any thread but that."""
+
+    def __init__(self) -> None:
+        self.port = reserve_port()
+        self.connections = 0
+        """How many connections there are."""
+        self.accepted = 0
+        """How many there ever were."""
+        self.refusing = False
+        """Whether it answers every request as a server that is shutting down: SERVER_ERROR, and the connection ends."""
+        self.silent = False
+        """Whether it answers nothing."""
+        self._queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
+        self._open: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread | None = None
+        self._stopping: asyncio.Event
+        self._clients: set[asyncio.StreamWriter] = set()
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    def put(self, queue: str, *items: bytes) -> None:
+        """Adds items at the queue's end."""
+        self._call(lambda: self._queues[queue].extend(items))
+
+    def waiting(self, queue: str) -> list[bytes]:
+        """The items that nobody has open, the head first."""
+        return self._call(lambda: list(self._queues[queue]))
+
+    def open(self, queue: str) -> list[bytes]:
+        """The items that some connection has open."""
+        return self._call(lambda: list(self._open[queue]))
+
+    def drop(self) -> None:
+        """Ends all connections."""
+
+        def close_all() -> None:
+            for client in self._clients:
+                client.close()
+
+        self._call(close_all)
+
+    def start(self) -> Self:
+        """Begins to listen."""
+        listening = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(listening,), name=f"kestrel-{self.port}", daemon=True)
+        self._thread.start()
+        listening.wait()
+        return self
+
+    def stop(self) -> None:
+        """Ends all connections, and listens no more."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _call(self, what: Callable[[], _T]) -> _T:
+        if self._thread is None:
+            return what()
+
+        async def on_loop() -> _T:
+            return what()
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(10)
+
+    def _run(self, listening: threading.Event) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve(listening))
+
+    async def _serve(self, listening: threading.Event) -> None:
+        self._stopping = asyncio.Event()
+        server = await asyncio.start_server(self._client, "127.0.0.1", self.port)
+        listening.set()
+        await self._stopping.wait()
+        server.close()
+        for client in list(self._clients):
+            client.close()
+        while self._clients:
+            await asyncio.sleep(_LOOK_SECS)
+
+    async def _client(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        self._clients.add(writing)
+        self.connections += 1
+        self.accepted += 1
+        session = _Session(self, self._queues, self._open, reading, writing)
+        try:
+            while await session.serve_one():
+                await writing.drain()
+        except (OSError, EOFError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            session.abort_all()
+            writing.close()
+            self.connections -= 1
+            self._clients.discard(writing)
+
+
+class _Session:
+    """One connection, and what it has open."""
+
+    def __init__(
+        self,
+        server: KestrelServer,
+        queues: defaultdict[str, deque[bytes]],
+        opened: defaultdict[str, list[bytes]],
+        reading: asyncio.StreamReader,
+        writing: asyncio.StreamWriter,
+    ) -> None:
+        self._server, self._queues, self._all_open = server, queues, opened
+        self._reading, self._writing = reading, writing
+        self._open: dict[str, bytes] = {}
+
+    async def serve_one(self) -> bool:
+        """Answers one request; whether the connection goes on."""
+        line = await self._reading.readline()
+        if not line.endswith(b"\r\n"):
+            return False
+        while self._server.silent:
+            await self._look()
+        if self._server.refusing:
+            return self._end(b"SERVER_ERROR")
+        match line.decode("latin-1").split():
+            case ["get" | "gets", key]:
+                return await self._get(key)
+            case ["set", queue, _flags, _expiry, length]:
+                data = await self._reading.readexactly(int(length) + 2)
+                self._queues[queue].append(data[:-2])
+                self._writing.write(b"STORED\r\n")
+                return True
+            case ["quit"]:
+                return False
+            case _:
+                return self._end(b"CLIENT_ERROR")
+
+    def abort_all(self) -> None:
+        """The connection has ended."""
+        for queue in list(self._open):
+            self._abort(queue)
+
+    async def _get(self, key: str) -> bool:
+        queue, *options = key.split("/")
+        opening, closing, aborting, peeking = (name in options for name in ("open", "close", "abort", "peek"))
+        wait = next((int(option[2:]) for option in options if option.startswith("t=")), 0) / 1000
+        if not queue or ((peeking or aborting) and (opening or closing)) or (peeking and aborting):
+            return self._end(b"CLIENT_ERROR")
+        if aborting:
+            self._abort(queue)
+            return self._answer(None, queue)
+        if closing:
+            self._close(queue)
+            if not opening:
+                return self._answer(None, queue)
+        if queue in self._open and not peeking:  # a second open read, or one that would not be reliable beside it
+            return self._end(b"ERROR")
+        return self._answer(await self._next(queue, wait, opening=opening, peeking=peeking), queue)
+
+    async def _next(self, queue: str, wait: float, *, opening: bool, peeking: bool) -> bytes | None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        while not self._queues[queue]:
+            if loop.time() >= until:
+                return None
+            await self._look()
+        if peeking:
+            return self._queues[queue][0]
+        item = self._queues[queue].popleft()
+        if opening:
+            self._open[queue] = item
+            self._all_open[queue].append(item)
+        return item
+
+    async def _look(self) -> None:
+        """Lets a moment pass; raises `EOFError` if the client has gone, so that nothing is given to nobody."""
+        await asyncio.sleep(_LOOK_SECS)
+        if self._reading.at_eof() or self._writing.is_closing():
+            raise EOFError
+
+    def _close(self, queue: str) -> None:
+        item = self._open.pop(queue, None)
+        if item is not None:
+            self._all_open[queue].remove(item)
+
+    def _abort(self, queue: str) -> None:
+        item = self._open.pop(queue, None)
+        if item is not None:
+            self._all_open[queue].remove(item)
+            self._queues[queue].appendleft(item)
+
+    def _answer(self, item: bytes | None, queue: str) -> bool:
+        if item is not None:
+            self._writing.write(b"VALUE %s 0 %d\r\n%s\r\n" % (queue.encode(), len(item), item))
+        self._writing.write(b"END\r\n")
+        return True
+
+    def _end(self, error: bytes) -> bool:
+        self._writing.write(error + b"\r\n")
+        return False

@@ -1,0 +1,47 @@
+"""A Kafka as it was until 3.9: its brokers register in ZooKeeper, where `ZkHosts` finds them.
+
+Its jars are fetched when the first one starts, and only then.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kstorm.local.jars import old_kafka_jars
+from kstorm.local.servers import EmbeddedKafka, write_properties
+
+_LOGGING = {
+    "log4j.rootLogger": "INFO, out",
+    "log4j.appender.out": "org.apache.log4j.ConsoleAppender",
+    "log4j.appender.out.layout": "org.apache.log4j.PatternLayout",
+    "log4j.appender.out.layout.ConversionPattern": "%d{ISO8601} %-5p %c{1}: %m%n",
+}
+
+
+class OldKafka(EmbeddedKafka):
+    """One broker on 127.0.0.1, of the cluster that has its metadata at `zookeeper`: `host:port/chroot`."""
+
+    def __init__(self, workdir: Path, zookeeper: str, *, broker: int = 1, name: str = "old-kafka") -> None:
+        super().__init__(workdir, name=f"{name}-{broker}", heap="256m")
+        self._zookeeper, self._broker = zookeeper, broker
+
+    def _prepare(self) -> Sequence[str | Path]:
+        logging = self.data_directory / "log4j.properties"
+        write_properties(logging, _LOGGING)
+        properties = self.data_directory / "server.properties"
+        write_properties(properties, self._all_settings())
+        classpath = ":".join(str(jar) for jar in old_kafka_jars())
+        return [f"-Dlog4j.configuration=file:{logging}", "-cp", classpath, "kafka.Kafka", properties]
+
+    def _all_settings(self) -> dict[str, str]:
+        return {
+            "broker.id": str(self._broker),
+            "zookeeper.connect": self._zookeeper,
+            # A killed broker loses its partitions to another one, or may come back, once its session is over.
+            "zookeeper.session.timeout.ms": "3000",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.data_directory / "log"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "log.cleaner.dedupe.buffer.size": "16777216",
+        }

@@ -1,0 +1,180 @@
+"""Debian's `rabbitmq-server` on free ports of 127.0.0.1, with its data, its cookie and its epmd in a folder of its own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pika
+
+from kstorm.errors import LocalError
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+
+_SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")  # those in /usr/sbin change the user
+_START_SECS: Final = 120.0
+_HOW_TO: Final = "install Debian's package: apt-get install rabbitmq-server"
+
+
+def find_scripts() -> Path | str:
+    """Where RabbitMQ's scripts are, installed first if this user may; or why there are none, and what to do."""
+    if (_SCRIPTS / "rabbitmq-server").exists():
+        return _SCRIPTS
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return f"there is no {_SCRIPTS}/rabbitmq-server, and this user cannot install it: {_HOW_TO}"
+    # A run level of 1 keeps the package from starting a server of its own.
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "rabbitmq-server"]):
+        try:
+            subprocess.run(
+                ["apt-get", *command],
+                env=environment,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=120,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            return f"apt-get {command[0]} failed ({error}): {_HOW_TO}"
+    return _SCRIPTS
+
+
+class RabbitMQServer:
+    """One node. Keeps its ports and its data over `stop`, `kill` and `start`.
+
+    With a `certificate` (a PEM file with its key, and the file of the authority that signed it) it also listens with TLS.
+    """
+
+    def __init__(self, scripts: Path, workdir: Path, certificate: tuple[Path, Path] | None = None) -> None:
+        self.port, self.tls_port = reserve_port(), reserve_port()
+        self._home = workdir / "rabbitmq"
+        self._home.mkdir(parents=True)
+        epmd_port = reserve_port()
+        environment = {
+            "HOME": str(self._home),  # for the cookie
+            "ERL_EPMD_PORT": str(epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"kstorm-{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(reserve_port()),
+            "RABBITMQ_CONFIG_FILE": str(self._home / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": str(self._home / "none"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self._home / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(self._home / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(self._home / "log"),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(self._home / "generated"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2",
+        }
+        (self._home / "enabled_plugins").write_text("[].\n")
+        (self._home / "rabbitmq.conf").write_text("\n".join(self._settings(certificate)) + "\n")
+        # Started here, in the foreground: one that the node started by itself would outlive it.
+        self._epmd = ManagedProcess("epmd", ["epmd", "-port", str(epmd_port)], workdir=workdir, environment=environment)
+        self._node = ManagedProcess("rabbitmq", [scripts / "rabbitmq-server"], workdir=workdir, environment=environment)
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Starts it and waits until it lets one log in."""
+        if not self._epmd.alive:
+            self._epmd.start()
+        self._node.start()
+        deadline = time.monotonic() + _START_SECS
+        while not self._serves():
+            if not self._node.alive or time.monotonic() > deadline:
+                self.close()
+                raise LocalError(f"RabbitMQ does not start; its log ends with:\n{self._node.log_tail(30)}")
+            time.sleep(0.1)
+        return self
+
+    def stop(self) -> None:
+        """Ends the node in good order; it can be started again."""
+        self._node.stop(30)
+
+    def kill(self) -> None:
+        """Kills the node; it can be started again."""
+        self._node.kill()
+
+    def pause(self) -> None:
+        """Freezes the node: its connections stay, and nothing comes by them."""
+        self._node.pause()
+
+    def resume(self) -> None:
+        """Lets it go on."""
+        self._node.resume()
+
+    def close(self) -> None:
+        """Ends the node and its epmd."""
+        self.stop()
+        self._epmd.stop()
+
+    def declare(self, queue: str) -> None:
+        """Makes a queue whose messages outlive the node."""
+        with self.channel() as channel:
+            channel.queue_declare(queue, durable=True)
+
+    def delete(self, queue: str) -> None:
+        """Removes a queue with its messages."""
+        with self.channel() as channel:
+            channel.queue_delete(queue)
+
+    def publish(self, queue: str, *bodies: bytes) -> None:
+        """Writes messages that outlive the node; returns when it has them."""
+        with self.channel() as channel:
+            channel.confirm_delivery()
+            for body in bodies:
+                channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+
+    def ready(self, queue: str) -> int:
+        """How many messages the queue has that nobody has open."""
+        with self.channel() as channel:
+            count: int = channel.queue_declare(queue, passive=True).method.message_count
+            return count
+
+    @contextmanager
+    def channel(self) -> Iterator[Any]:
+        """A channel of a connection for this block."""
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port))
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _settings(self, certificate: tuple[Path, Path] | None) -> Sequence[str]:
+        settings = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "vm_memory_high_watermark.absolute = 512MB"]
+        settings.append("disk_free_limit.absolute = 1MB")
+        if certificate is not None:
+            file, authority = certificate
+            settings += [
+                f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}",
+                f"ssl_options.cacertfile = {authority}",
+                f"ssl_options.certfile = {file}",
+                f"ssl_options.keyfile = {file}",
+                "ssl_options.verify = verify_peer",
+                "ssl_options.fail_if_no_peer_cert = false",
+            ]
+        return settings
+
+    def _serves(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            with self.channel():
+                return True
+        except (OSError, pika.exceptions.AMQPError):
+            return False

@@ -1,0 +1,125 @@
+"""A `KafkaSpout` with real clients and a collector that keeps what it gets, for tests that need no more of the engine."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kstorm.kafka import KAFKA, KafkaPorts, KafkaSpout, SchemeAsMultiScheme, StringScheme
+from kstorm.kafka.ports import Partition
+from kstorm.runtime.kafka_sink import KafkaWriter
+from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+from kstorm.topology import BasicBolt, Config, Placed, TopologyBuilder, TopologyContext
+from tests.integration.kafka_topic import Topic
+
+
+@dataclass
+class Collector:
+    """A spout's collector that keeps what it gets."""
+
+    capacity: int = 1_000_000
+    emitted: dict[int, Any] = field(default_factory=dict)
+    ids: list[Any] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+    letters: list[int] = field(default_factory=list)
+
+    def emit(
+        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+    ) -> Sequence[int]:
+        if message_id is not None:
+            self.emitted[message_id.offset] = message_id
+            self.ids.append(message_id)
+        self.values.append(values[0])
+        return (1,)
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
+    ) -> Placed:
+        rows = list(zip(*columns, strict=True))
+        for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
+            self.emit(values, message_id, stream)
+        return []
+
+    def dead_letter(self, reason: str, **letter: Any) -> None:
+        self.letters.append(letter["offset"])
+        letter["on_stored"]()
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+class SpoutProcess:
+    """A spout task as a process of its own would have it: own clients, own session. `zookeeper` and `kafka` are where the
+    process has those, by default Kafka is where the topic is."""
+
+    def __init__(
+        self, topic: Topic, zookeeper: str, deployment: str = "words-1", kafka: str = "", **settings: Any
+    ) -> None:
+        client_config = settings.pop("client_config", {"bootstrap.servers": kafka or topic.kafka.bootstrap})
+        settings = {"state_update_interval_ms": 50, "scheme": SchemeAsMultiScheme(StringScheme()), **settings}
+        self.spout = KafkaSpout(topic.config(**settings))
+        self.collector = Collector()
+        self.stores = ZooKeeperOffsetStores(zookeeper, 2.0)
+        ports = KafkaPorts(
+            partial(KafkaSource, client_config=client_config),
+            self.stores.open,
+            partial(KafkaWriter, client_config),
+            partial(KafkaWriter, client_config),
+            deployment,
+        )
+        builder = TopologyBuilder("words")
+        builder.set_spout("lines", self.spout)
+        builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
+        self.spout.open(Config(), TopologyContext(builder.build(), "lines", 0, {KAFKA: ports}), self.collector)
+
+    def until(self, condition: Callable[[], object], timeout: float = 20.0) -> None:
+        """Calls `next_tuple` until the condition is true."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {timeout} s; errors: {self.collector.errors}"
+            self.spout.next_tuple()
+            time.sleep(0.002)
+
+    def emit(self, count: int) -> None:
+        """Calls `next_tuple` until so many tuples have been emitted in all."""
+        self.until(lambda: len(self.collector.values) >= count)
+
+    def ack(self, *offsets: int) -> None:
+        """Acks the newest attempts at some messages."""
+        for offset in offsets:
+            self.spout.ack(self.collector.emitted[offset])
+
+    def until_stored(self, offset: int, timeout: float = 20.0) -> None:
+        """Calls `next_tuple` until ZooKeeper has this offset of partition 0."""
+        partition = Partition(self.spout.spout_config.topic, 0)
+        self.until(lambda: self.spout._offsets.stored_offset(partition) == offset, timeout)
+
+    def stop(self) -> None:
+        asyncio.run(self.spout.close())
+        self.stores.close()
+
+
+@contextmanager
+def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
+    """A client that knows nothing of kstorm."""
+    client = KazooClient(zookeeper, timeout=10.0)
+    client.start(timeout=30)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def stored_offset(zookeeper: str, topic: Topic, partition: int = 0) -> Any:
+    """What ZooKeeper holds of a partition."""
+    with zookeeper_client(zookeeper) as client:
+        return json.loads(client.get(f"{topic.config().zk_path}/partition_{partition}")[0])

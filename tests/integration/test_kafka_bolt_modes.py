@@ -1,0 +1,196 @@
+"""`KafkaBolt`'s ways of writing, against a real broker: serializers, headers, waiting, forgetting, and a broker that dies.
+
+The schema registry is a stub (`tests.registry_stub`).
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from kstorm.kafka import KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
+from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
+from kstorm.local.consume import consume_to
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.registry import AvroScheme, AvroSerializer, SchemaRegistry
+from kstorm.topology import Config, Fields, Source, Tuple, TupleBatch
+from tests.integration.kafka_topic import Topic
+from tests.integration.test_kafka_sink import Outcomes, bolt_context, outcome, word
+from tests.registry_stub import RegistryStub
+from tests.unit.registry.test_registry import AVRO, at_last
+
+SOURCE = Source("split", "default", 1, Fields("key", "message", "partition", "offset", "part"))
+
+
+def prepared(topic: Topic, bolt: KafkaBolt, **properties: Any) -> Outcomes:
+    """Prepares the bolt for the topic."""
+    outcomes = Outcomes()
+    bolt.with_topic_selector(topic.name).prepare(Config(), bolt_context(topic, bolt, **properties), outcomes)
+    return outcomes
+
+
+def records(topic: Topic, count: int) -> list[Message]:
+    """The first records of the topic's only partition."""
+    consumer = Consumer({**topic.client_config, "group.id": topic.name, "enable.auto.commit": False})
+    try:
+        return [message for some in consume_to(consumer, topic.name, {0: count}, {}) for message in some]
+    finally:
+        consumer.close()
+
+
+def ends(topic: Topic) -> int:
+    """How many records the topic has."""
+    consumer = Consumer({**topic.client_config, "group.id": topic.name})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic.name, 0), 10.0)
+        return end
+    finally:
+        consumer.close()
+
+
+async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path: Path) -> None:
+    """It is killed while records are on their way, and comes back: each tuple is acked or failed, what was acked is there, and
+    what failed is written when it is replayed."""
+    with EmbeddedKafka(tmp_path) as kafka:
+        topic = Topic("sink", kafka).create()
+        bolt = KafkaBolt()
+        outcomes = prepared(topic, bolt, **{"message.timeout.ms": 2000, "reconnect.backoff.max.ms": 500})
+        sent: list[str] = []
+
+        def write(count: int) -> None:
+            names = [f"w{number}" for number in range(len(sent), len(sent) + count)]
+            sent.extend(names)
+            bolt.execute_batch(TupleBatch(word("", "").source, [names, names]))
+            bolt.execute(word(f"single{len(sent)}", f"single{len(sent)}"))
+            sent.append(f"single{len(sent)}")
+
+        write(50)
+        await outcome(outcomes, 51)
+        killing = asyncio.create_task(asyncio.to_thread(kafka.process.kill))
+        while not killing.done():
+            write(50)
+            await asyncio.sleep(0.002)
+        write(50)
+        await outcome(outcomes, len(sent))
+        assert set(outcomes.failed) >= set(sent[-51:])
+        await asyncio.to_thread(kafka.start)
+        replayed = list(outcomes.failed)
+        for name in replayed:
+            bolt.execute(word(name, name))
+        await outcome(outcomes, len(sent) + len(replayed))
+        assert outcomes.failed == replayed
+        assert sorted(outcomes.acked) == sorted(sent)
+        written = {
+            (message.value() or b"").decode() for message in await asyncio.to_thread(records, topic, ends(topic))
+        }
+        assert written >= set(outcomes.acked)
+        assert any("are not written" in str(error) for error in outcomes.errors)
+
+
+async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
+    """When `execute` has ended the broker has the record, and the tuple is acked."""
+    topic.create()
+    bolt = KafkaBolt().with_async(False)
+    outcomes = prepared(topic, bolt)
+    for number in range(3):
+        executing = bolt.execute(word(f"w{number}", "m"))
+        assert executing is not None
+        await executing
+        assert len(outcomes.acked) == number + 1 == ends(topic)
+    assert [message.key() for message in records(topic, 3)] == [b"w0", b"w1", b"w2"]
+
+
+async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic) -> None:
+    """Acked at once; a topic that does not exist is counted, not failed. One that does has all records."""
+    bolt = KafkaBolt().with_fire_and_forget()
+    outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
+    bolt.execute(word("a", "lost"))
+    assert outcomes.acked == ["a"]
+    async with asyncio.timeout(30):
+        while not bolt.metrics()["lost"]:
+            await asyncio.sleep(0.01)
+    assert outcomes.failed == []
+    assert "are lost" in str(outcomes.errors[0])
+    topic.create()
+    bolt.execute_batch(TupleBatch(word("", "").source, [["b", "c"], ["1", "2"]]))
+    async with asyncio.timeout(30):
+        while bolt.metrics()["written"] < 2:
+            await asyncio.sleep(0.01)
+    assert [message.key() for message in records(topic, 2)] == [b"b", b"c"]
+
+
+async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:
+    """The same of a batch and of a single tuple; a record without headers has none."""
+    topic.create()
+    bolt = (
+        KafkaBolt()
+        .with_key_serializer(StringSerializer())
+        .with_value_serializer(LongSerializer())
+        .with_lineage("lines")
+    )
+    outcomes = prepared(topic, bolt)
+    ids = np.array([7, 8], np.uint64)
+    bolt.execute_batch(TupleBatch(SOURCE, [["a", "b"], [1, -1], [3, 3], [70, 71], [0, 5]], ids, ids))
+    bolt.execute(Tuple(["c", 2, 3, 72, 1], SOURCE, root=9))
+    bolt.execute(word("d", 3))
+    await outcome(outcomes, 4)
+    found = {message.key(): message for message in records(topic, 4)}
+    assert [found[key].value() for key in (b"a", b"b")] == [b"\x00" * 7 + b"\x01", b"\xff" * 8]
+    for key, root, offset, part in ((b"a", 7, b"70", b"0"), (b"b", 8, b"71", b"5"), (b"c", 9, b"72", b"1")):
+        assert dict(found[key].headers() or []) == {
+            "kstorm-roots": b"%016x" % root,
+            "kstorm-source-topic": b"lines",
+            "kstorm-source-partition": b"3",
+            "kstorm-source-offset": offset,
+            "kstorm-source-part": part,
+        }
+    assert dict(found[b"d"].headers() or []) == {"kstorm-source-topic": b"lines"}
+
+
+async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic) -> None:
+    """Tuples wait while it is down; then their records are written in order, and a scheme reads them back."""
+    topic.create()
+    with RegistryStub() as stub:
+        registry, stub.answers = SchemaRegistry(stub.url), 503
+        bolt = KafkaBolt().with_value_serializer(AvroSerializer(registry, AVRO))
+        outcomes = prepared(topic, bolt)
+        entries: list[list[Any]] = [["k"] * 3, [{"word": f"w{number}", "count": number} for number in range(3)]]
+        batch = TupleBatch(word("", "").source, entries)
+        assert bolt.execute_batch(batch) is NotImplemented
+        for each in batch.tuples():
+            bolt.execute(each)
+        async with asyncio.timeout(30):
+            while len(stub.requests) < 2:
+                await asyncio.sleep(0.01)
+        assert (outcomes.acked, outcomes.failed, bolt.metrics()["held"]) == ([], [], 3)
+        stub.answers = None
+        await outcome(outcomes, 3)
+        assert outcomes.failed == []
+        assert json.loads(stub.schemas[1]["schema"])["name"] == "WordCount"
+        assert list(stub.subjects) == [f"{topic.name}-value"]
+        scheme = SchemeAsMultiScheme(AvroScheme(registry, "word", "count"))
+        open_scheme(scheme)
+        read: Any = deserializer(scheme)
+        values = await asyncio.to_thread(
+            lambda: [list(at_last(lambda message=message: read(message))[0]) for message in records(topic, 3)]  # type: ignore[misc]
+        )
+        assert values == [["w0", 0], ["w1", 1], ["w2", 2]]
+        close_scheme(scheme)
+        await bolt.cleanup()
+
+
+@pytest.mark.parametrize("count", [1, 300])
+async def test_a_batch_with_headers_fails_only_what_must(topic: Topic, count: int) -> None:
+    """As one without: what is too large fails, the others are written."""
+    topic.create()
+    bolt = KafkaBolt().with_lineage("lines")
+    outcomes = prepared(topic, bolt)
+    names = [f"w{number}" for number in range(count)]
+    columns: list[list[Any]] = [[*names, "large"], [*names, b"x" * 2_000_000]]
+    bolt.execute_batch(TupleBatch(word("", "").source, columns))
+    await outcome(outcomes, count + 1)
+    assert (sorted(outcomes.acked), outcomes.failed) == (sorted(names), ["large"])

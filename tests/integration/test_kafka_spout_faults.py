@@ -1,0 +1,198 @@
+"""What a `KafkaSpout` does when the log is not what it was, and when messages fail: on a real broker, with real offsets."""
+
+import time
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from kstorm.kafka import KafkaHosts
+from kstorm.local.servers import EmbeddedZooKeeper
+from tests.integration.conftest import Eventually
+from tests.integration.kafka_topic import Topic
+from tests.integration.spout_process import SpoutProcess, stored_offset
+
+
+def test_messages_that_expired_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """Retention has deleted what the stored offset points at: reading goes on at the oldest message that is left."""
+    topic.create().produce(*(b"%d" % number for number in range(10)))
+    process = SpoutProcess(topic, zookeeper.connect)
+    process.emit(10)
+    process.ack(0, 1)
+    process.stop()
+    admin = AdminClient(topic.client_config)
+    admin.delete_records([TopicPartition(topic.name, 0, 8)])[TopicPartition(topic.name, 0)].result(30)
+    process = SpoutProcess(topic, zookeeper.connect)
+    process.emit(2)
+    assert process.collector.values == ["8", "9"]
+    assert "cannot be read on" in str(process.collector.errors[0])
+    process.ack(8, 9)
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 10
+
+
+def test_an_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """Without `use_start_offset_time_if_offset_out_of_range` nothing is skipped: it is reported, and nothing is emitted."""
+    topic.create().produce(*(b"%d" % number for number in range(4)))
+    settings: dict[str, Any] = {
+        "use_start_offset_time_if_offset_out_of_range": False,
+        "hosts": KafkaHosts(refresh_freq_secs=1),
+    }
+    process = SpoutProcess(topic, zookeeper.connect, **settings)
+    process.emit(4)
+    process.ack(0)
+    process.stop()
+    admin = AdminClient(topic.client_config)
+    admin.delete_records([TopicPartition(topic.name, 0, 3)])[TopicPartition(topic.name, 0)].result(30)
+    process = SpoutProcess(topic, zookeeper.connect, **settings)
+    process.until(lambda: len(process.collector.errors) >= 2)
+    assert process.collector.values == []
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 1
+
+
+def test_a_topic_that_is_deleted_and_comes_back(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
+) -> None:
+    """Under a spout at work: it says that the topic is gone, and reads the new one from its start."""
+    topic.create().produce(*(b"%d" % number for number in range(5)))
+    process = SpoutProcess(topic, zookeeper.connect, hosts=KafkaHosts(refresh_freq_secs=0.5))
+    process.emit(5)
+    process.ack(*range(5))
+    process.until_stored(5)
+    admin = AdminClient(topic.client_config)
+    admin.delete_topics([topic.name])[topic.name].result(30)
+    process.until(lambda: any(topic.name in str(error) for error in process.collector.errors))
+    eventually(lambda: topic.name not in admin.list_topics(timeout=10).topics, 20)
+    topic.create().produce(b"new", b"newer")
+    process.until(lambda: len(process.collector.values) == 7, 60)
+    assert process.collector.values[5:] == ["new", "newer"]
+    process.ack(0, 1)
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 2
+
+
+def test_gaps_of_compaction_do_not_hold_the_offset(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
+) -> None:
+    """Of what was compacted away nothing is emitted, and nothing is waited for (STORM-2639)."""
+    admin = AdminClient(topic.client_config)
+    backoff = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    for altered in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[backoff])]
+    ).values():
+        altered.result(30)
+    topic.create(cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
+    producer = Producer(topic.client_config)
+    for value in range(10):
+        producer.produce(topic.name, b"%d" % value, key=b"same", partition=0)
+    assert producer.flush(30) == 0
+
+    def left() -> int:
+        time.sleep(0.2)  # older than segment_ms, so that this record begins another segment
+        producer.produce(topic.name, b"last", key=b"other", partition=0)
+        producer.flush(30)
+        onlooker = topic.source()
+        onlooker.assign(topic.at(), 0)
+        while not (messages := onlooker.read(1)):
+            time.sleep(0.01)
+        return messages[0].offset()
+
+    eventually(lambda: left() > 0, 60)
+    process = SpoutProcess(topic, zookeeper.connect)
+    process.until(
+        lambda: process.collector.values and process.spout.metrics()["lag"] == process.spout.metrics()["pending"]
+    )
+    process.until(lambda: max(process.collector.emitted) + 1 == process.spout._source.end_offset(topic.at()))
+    assert len(process.collector.emitted) < max(process.collector.emitted) + 1
+    process.ack(*process.collector.emitted)
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["offset"] == max(process.collector.emitted) + 1
+
+
+def test_at_the_limit_failed_messages_are_still_retried(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`max_uncommitted_offsets` of them fail at once: each is emitted again, nothing new is, and then all goes on
+    (STORM-2343)."""
+    topic.create().produce(*(b"%d" % number for number in range(7)))
+    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3)
+    process.emit(3)
+    for _ in range(50):
+        process.spout.next_tuple()
+    assert process.collector.values == ["0", "1", "2"]
+    for id in list(process.collector.emitted.values()):
+        process.spout.fail(id)
+    process.emit(6)
+    assert process.collector.values == ["0", "1", "2"] * 2
+    for emitted in (9, 10):
+        process.ack(*process.collector.emitted)
+        process.emit(emitted)
+    process.ack(*process.collector.emitted)
+    process.stop()
+    assert process.collector.values == ["0", "1", "2"] * 2 + ["3", "4", "5", "6"]
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 7
+
+
+def test_a_message_that_always_fails_is_given_up(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """After `retry_limit` further attempts, each later than the one before; then the offset moves on past it."""
+    topic.create().produce(b"poison", b"good")
+    process = SpoutProcess(
+        topic, zookeeper.connect, retry_limit=2, retry_initial_delay_ms=50, retry_delay_multiplier=4.0
+    )
+    process.emit(2)
+    process.ack(1)
+    times = []
+    for attempt in range(3):
+        process.emit(2 + attempt)
+        times.append(time.monotonic())
+        process.spout.fail(process.collector.emitted[0])
+    process.until(lambda: process.collector.letters == [0])
+    assert process.collector.values == ["poison", "good", "poison", "poison"]
+    assert times[1] - times[0] >= 0.05
+    assert times[2] - times[1] >= 0.2
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 2
+
+
+def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`kafka_properties` win: committed messages only is the default, and `isolation.level` changes it."""
+    topic.create()
+    producer = Producer({**topic.client_config, "transactional.id": topic.name})
+    producer.init_transactions(30)
+    for value, end in ((b"kept", producer.commit_transaction), (b"aborted", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic.name, value)
+        assert producer.flush(30) == 0
+        end(30)
+    topic.produce(b"end")
+    committed = SpoutProcess(topic, zookeeper.connect)
+    committed.until(lambda: "end" in committed.collector.values)
+    assert committed.collector.values == ["kept", "end"]
+    committed.stop()
+    everything = SpoutProcess(topic, zookeeper.connect, kafka_properties={"isolation.level": "read_uncommitted"})
+    everything.until(lambda: "end" in everything.collector.values)
+    assert everything.collector.values == ["kept", "aborted", "end"]
+    everything.stop()
+
+
+def test_a_message_larger_than_a_fetch_is_read_none_the_less(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`fetch_size_bytes` and `buffer_size_bytes` bound what is fetched at once, not what can be read."""
+    topic.create().produce(b"small", b"x" * 300_000, b"last")
+    process = SpoutProcess(topic, zookeeper.connect, fetch_size_bytes=1000, buffer_size_bytes=4096)
+    process.emit(3)
+    assert [len(value) for value in process.collector.values] == [5, 300_000, 4]
+    process.stop()
+
+
+def test_the_brokers_may_be_the_spouts_own(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`KafkaHosts.bootstrap_servers` wins over the process's own Kafka."""
+    topic.create().produce(b"here")
+    process = SpoutProcess(topic, zookeeper.connect, kafka="127.0.0.1:1", hosts=KafkaHosts(topic.kafka.bootstrap))
+    process.emit(1)
+    assert process.collector.values == ["here"]
+    process.stop()

@@ -1,0 +1,114 @@
+"""The Kestrel server of the tests is faithful: each rule of Kestrel's guide that the spout relies on."""
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.kestrel_server import KestrelServer
+
+EMPTY = b"END\r\n"
+
+
+@pytest.fixture
+def server() -> Iterator[KestrelServer]:
+    with KestrelServer() as started:
+        yield started
+
+
+class Client:
+    """A connection on which one asks and is answered."""
+
+    def __init__(self, server: KestrelServer) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        self._file = self._socket.makefile("rb")
+
+    def ask(self, request: bytes) -> bytes:
+        """The answer to a request; what ended the connection if it ended."""
+        self._socket.sendall(request + b"\r\n")
+        line = self._file.readline()
+        if not line.startswith(b"VALUE"):
+            return line
+        value = self._file.read(int(line.split()[3]))
+        assert self._file.read(2 + len(EMPTY)) == b"\r\n" + EMPTY
+        return value
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended the connection."""
+        return self._file.read(1) == b""
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+def test_what_is_set_is_got_in_order(server: KestrelServer) -> None:
+    client = Client(server)
+    assert [client.ask(b"set q 0 0 %d\r\n%s" % (len(item), item)) for item in (b"a", b"", b"\r\nEND\r\n")] == [
+        b"STORED\r\n"
+    ] * 3
+    assert [client.ask(b"get q/open"), client.ask(b"get q/close/open"), client.ask(b"get q/close/open")] == [
+        b"a",
+        b"",
+        b"\r\nEND\r\n",
+    ]
+    assert [client.ask(b"get q/close"), client.ask(b"get q")] == [EMPTY, EMPTY]
+
+
+def test_an_open_item_is_nobody_elses_and_goes_back_to_the_head(server: KestrelServer) -> None:
+    """By an abort, and by the end of its connection; closing is what removes it."""
+    server.put("q", b"a", b"b")
+    one, two = Client(server), Client(server)
+    assert one.ask(b"get q/open") == b"a"
+    assert two.ask(b"get q/peek") == b"b"
+    assert one.ask(b"get q/abort") == EMPTY
+    assert one.ask(b"get q/open") == b"a"
+    one.close()
+    deadline = time.monotonic() + 5
+    while server.open("q"):
+        assert time.monotonic() < deadline
+    assert server.waiting("q") == [b"a", b"b"]
+    assert two.ask(b"get q/open") == b"a"
+    assert two.ask(b"get q/close") == EMPTY
+    assert server.waiting("q") == [b"b"]
+
+
+@pytest.mark.parametrize("second", [b"get q/open", b"get q"])
+def test_a_connection_has_one_open_read(server: KestrelServer, second: bytes) -> None:
+    """A second one is an error, and ends the connection."""
+    server.put("q", b"a", b"b")
+    client = Client(server)
+    client.ask(b"get q/open")
+    assert client.ask(second) == b"ERROR\r\n"
+    assert client.ended
+
+
+def test_closing_and_aborting_nothing_is_no_error(server: KestrelServer) -> None:
+    server.put("q", b"a")
+    client = Client(server)
+    assert [client.ask(b"get q/close"), client.ask(b"get q/abort")] == [EMPTY, EMPTY]
+    assert client.ask(b"get q/close/open") == b"a"
+
+
+@pytest.mark.parametrize("request_", [b"get /open", b"get q/peek/open", b"get q/abort/close", b"nonsense"])
+def test_nonsense_is_an_error_and_ends_the_connection(server: KestrelServer, request_: bytes) -> None:
+    client = Client(server)
+    assert client.ask(request_) == b"CLIENT_ERROR\r\n"
+    assert client.ended
+
+
+def test_a_read_may_wait(server: KestrelServer) -> None:
+    """Until something comes, or the time is over; and nothing is given to one who went while it waited."""
+    gone, client = Client(server), Client(server)
+    gone._socket.sendall(b"get q/open/t=60000\r\n")
+    before = time.monotonic()
+    assert client.ask(b"get q/open/t=200") == EMPTY
+    assert time.monotonic() - before >= 0.2
+    gone.close()
+    while server.connections > 1:
+        assert time.monotonic() - before < 10
+    client._socket.sendall(b"get q/open/t=60000\r\n")
+    server.put("q", b"a")
+    assert client._file.readline() == b"VALUE q 0 1\r\n"

@@ -1,0 +1,346 @@
+"""TLS, logins by SCRAM-SHA-512, ZooKeeper's digest: everything goes through them, and what is refused is said once."""
+
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import CREATOR_ALL_ACL
+
+from kstorm.core.outbox import Outgoing
+from kstorm.kafka import KafkaHosts, SpoutConfig
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.admin import Admin
+from kstorm.runtime.delivery import Delivery, WorkUnit
+from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.settings import Settings
+from tests.integration import topologies
+from tests.integration.certificates import Authority
+from tests.integration.engine import Engine, check_words, running
+from tests.integration.service import assert_refused, start_service
+
+STRANGER = "stranger"
+USER, PASSWORD, ZOOKEEPER_PASSWORD, WRONG = "kstorm", "scram-Pa55", "digest-Pa55", "wrong-Pa55"
+LOGIN = f"digest:{USER}:{ZOOKEEPER_PASSWORD}"
+
+
+class Secured:
+    """A Kafka with TLS, and what its clients need to know."""
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority(directory / "certificates", "authority")
+        self.stranger = Authority(directory / "certificates", "stranger")
+        certificates = {
+            "valid": self.authority.sign("broker"),
+            "expired": self.authority.sign("old", expired=True),
+        }
+        self.kafka = EmbeddedKafka(
+            directory,
+            name="secured",
+            logins={USER: PASSWORD, STRANGER: PASSWORD},
+            certificates=certificates,
+            settings={
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",  # whoever comes without TLS: the tests themselves
+            },
+        )
+
+    def properties(self, **changes: str) -> dict[str, str]:
+        """What a client that is let in sets."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(self.authority.certificate),
+            **{name.replace("_", "."): value for name, value in changes.items()},
+        }
+
+    def allow(self, prefix: str) -> None:
+        """Gives the user what docs/security.md says that one needs, for the topology of a test."""
+        name, source, sink = topologies.names(prefix)
+        topic, group, transaction = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+        own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
+        may = AclOperation
+        needed = [
+            *((topic, f"{name}.", own, to) for to in (may.CREATE, may.DESCRIBE, may.READ, may.WRITE)),
+            (group, f"{name}.", own, may.READ),
+            (transaction, f"{name}.", own, may.WRITE),
+            (topic, source, exactly, may.READ),
+            (group, name, exactly, may.READ),  # the id of the SpoutConfig
+            (topic, sink, exactly, may.WRITE),
+        ]
+        allowed = AclPermissionType.ALLOW
+        rules = [AclBinding(kind, of, how, f"User:{USER}", "*", to, allowed) for kind, of, how, to in needed]
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
+        for made in admin.create_acls(rules).values():
+            made.result(30)
+
+    def refusals(self) -> int:
+        """How many connections the broker refused so far."""
+        return self.kafka.log_path.read_text().count("Failed authentication with")
+
+
+@pytest.fixture(scope="module")
+def secured(servers_directory: Path) -> Iterator[Secured]:
+    """Run it for the tests of this module."""
+    made = Secured(servers_directory)
+    with made.kafka:
+        yield made
+
+
+def said(engine: Engine) -> str:
+    """All that the services let anybody see."""
+    found = []
+    for worker in engine.processes.workers:
+        found.append(worker.process.log_path.read_text())
+        found.append(" ".join(psutil.Process(worker.process.pid).cmdline()))
+        for page in ("status", "metrics", "readyz"):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/{page}", timeout=5) as answer:
+                    found.append(answer.read().decode())
+            except urllib.error.HTTPError as error:
+                found.append(error.read().decode())
+    return "\n".join(found)
+
+
+def test_a_topology_runs_through_tls_and_logins(
+    secured: Secured,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spout, bolts with their checkpoints, acker and a sink with a producer of its own know of no other listener, and may
+    do no more than the documentation asks for; the password comes by file. With another password for ZooKeeper the spout
+    says so, is not ready, and does not press."""
+    secured.allow(topic_prefix)
+    public = secured.properties()
+    file = tmp_path / "secret.json"
+    file.write_text(json.dumps({"sasl.password": public.pop("sasl.password")}))
+    settings = {
+        "KSTORM_KAFKA_PROPERTIES": json.dumps(public),
+        "KSTORM_KAFKA_PROPERTIES_FILE": str(file),
+        "KSTORM_ZOOKEEPER_AUTH": LOGIN,
+        "KSTORM_LOG_LEVEL": "DEBUG",
+    }
+    text = [f"one two w{number % 7}" for number in range(600)]
+    with running(
+        "own_producer",
+        topic_prefix,
+        secured.kafka,
+        zookeeper,
+        tmp_path,
+        monkeypatch,
+        bootstrap=secured.kafka.secure("valid"),
+        settings=settings,
+    ) as engine:
+        engine.produce(text)
+        engine.await_done("sentences")
+        check_words(engine, text)
+        assert engine.total("sentences", "acked") == 600
+        assert secured.kafka.bootstrap not in said(engine)
+
+        processes = engine.processes
+        processes.scale("sentences", 0)
+        processes.environment = {**settings, "KSTORM_ZOOKEEPER_AUTH": f"digest:{USER}:{WRONG}"}
+        processes.scale("sentences", 1)
+        engine.until(lambda: "may not use" in str(_not_ready(engine)), 60, "the spout says that it may not")
+        problem = _not_ready(engine)
+        for part in (zookeeper.connect, f"'{USER}'", f"/kstorm/{topic_prefix}", "KSTORM_ZOOKEEPER_AUTH"):
+            assert part in problem
+        time.sleep(3)  # what a storm would make of it
+        assert processes.of("sentences")[0].process.log_path.read_text().count("may not use") <= 2
+        everything = said(engine)
+        for secret in (PASSWORD, ZOOKEEPER_PASSWORD, WRONG):
+            assert secret not in everything
+        processes.environment = settings
+
+
+def _not_ready(engine: Engine) -> str:
+    status = engine.processes.of("sentences")[0].status()
+    return "" if status is None else status["not_ready"]
+
+
+@pytest.mark.parametrize(
+    ("listener", "changes", "says"),
+    [
+        ("valid", {"sasl_password": WRONG}, ["SCRAM-SHA-512 as user 'kstorm'", "invalid credentials", "sasl.password"]),
+        ("valid", {"sasl_mechanism": "PLAIN"}, ["PLAIN as user 'kstorm'", "SCRAM-SHA-512", "sasl.mechanism"]),
+        ("valid", {"ssl_ca_location": "stranger"}, ["is not trusted: unable to get local issuer", "ssl.ca.location"]),
+        ("expired", {}, ["its certificate is not trusted: certificate has expired"]),
+    ],
+    ids=["wrong password", "wrong mechanism", "unknown authority", "expired certificate"],
+)
+def test_what_the_broker_or_its_client_refuses_ends_the_start(
+    secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str], says: list[str]
+) -> None:
+    """At once, in one line with the address, who tried and what to do; after a few attempts, and without a secret."""
+    if "ssl_ca_location" in changes:
+        changes = {"ssl_ca_location": str(secured.stranger.certificate)}
+    before, address = secured.refusals(), secured.kafka.secure(listener)
+    started = time.monotonic()
+    ended = start_service(
+        "bolt",
+        tmp_path,
+        KSTORM_COMPONENT="split",
+        KSTORM_BOOTSTRAP_SERVERS=address,
+        KSTORM_KAFKA_PROPERTIES=json.dumps(secured.properties(**changes)),
+        KSTORM_LOG_LEVEL="DEBUG",
+    )
+    assert time.monotonic() - started < 15
+    assert_refused(ended, address, "KSTORM_KAFKA_PROPERTIES", *says)
+    assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
+    assert ended.stdout == ""
+    assert 1 <= secured.refusals() - before <= 6
+    for secret in (PASSWORD, WRONG):
+        assert secret not in ended.stderr
+
+
+def test_a_user_who_may_not_is_told_what(secured: Secured, topic_prefix: str, tmp_path: Path) -> None:
+    """Let in, but without rights: the first thing that it may not do is named."""
+    ended = start_service(
+        "bolt",
+        tmp_path,
+        KSTORM_TEST_PREFIX=topic_prefix,
+        KSTORM_COMPONENT="split",
+        KSTORM_BOOTSTRAP_SERVERS=secured.kafka.secure("valid"),
+        KSTORM_KAFKA_PROPERTIES=json.dumps(secured.properties(sasl_username=STRANGER)),
+    )
+    assert_refused(ended, f"would not create the topic '{topic_prefix}.", "Authorization failed")
+
+
+def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:
+    """Of several addresses one is enough to begin with."""
+    addresses = f"{secured.kafka.secure('expired')},{secured.kafka.secure('valid')}"
+    for _ in range(3):  # librdkafka begins with any of them
+        settings = Settings(topology="unused", bootstrap_servers=addresses, kafka_properties=secured.properties())
+        assert isinstance(Admin(settings).partition_counts(), dict)
+
+
+def test_properties_that_librdkafka_refuses_end_the_start(tmp_path: Path) -> None:
+    """A misspelt name is told from the file's."""
+    ended = start_service(
+        "bolt",
+        tmp_path,
+        KSTORM_COMPONENT="split",
+        KSTORM_KAFKA_PROPERTIES=json.dumps({"sasl.pasword": PASSWORD}),
+    )
+    assert_refused(ended, "KSTORM_KAFKA_PROPERTIES", '"sasl.pasword"')
+    assert PASSWORD not in ended.stderr
+
+
+def test_a_login_that_is_withdrawn_makes_no_storm(
+    secured: Secured, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A client that is refused while its service runs tries again twice a second or so, and complains every five."""
+    settings = Settings(
+        topology="unused",
+        bootstrap_servers=secured.kafka.secure("valid"),
+        kafka_properties=secured.properties(sasl_password=WRONG),
+    )
+    before = secured.refusals()
+    errors: list[Exception] = []
+    delivery = Delivery(settings, errors.append)
+    delivery.send(WorkUnit(lambda: None), [Outgoing("topic", 0, b"value")])
+    until = time.monotonic() + 6
+    with caplog.at_level(logging.DEBUG):
+        while time.monotonic() < until:
+            delivery.poll()
+            time.sleep(0.05)
+    assert 2 <= secured.refusals() - before <= 30
+    assert 1 <= len(caplog.records) <= 3
+    delivery.producer.purge()
+    delivery.poll()
+    everything = caplog.text + "".join(capfd.readouterr()) + "".join(map(str, errors)) + repr(settings)
+    assert WRONG not in everything
+
+
+def test_a_source_that_refuses_its_reader_is_reported_once(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    """A spout whose own properties are wrong says so, and not at each attempt."""
+    config = SpoutConfig(
+        KafkaHosts(secured.kafka.secure("valid")),
+        "source",
+        "/unused",
+        "unused",
+        kafka_properties=secured.properties(sasl_password=WRONG),
+    )
+    before = secured.refusals()
+    source = KafkaSource(config, Settings(topology="unused").client_config)
+    faults: list[str] = []
+    until = time.monotonic() + 6
+    try:
+        while time.monotonic() < until:
+            source.read(10)
+            faults += [fault.reason for fault in source.faults()]
+            time.sleep(0.05)
+    finally:
+        source.close()
+    refused = [reason for reason in faults if "invalid credentials" in reason]
+    assert len(refused) == 1
+    assert len(faults) <= 2
+    assert 2 <= secured.refusals() - before <= 40
+    assert len(caplog.records) <= 3
+    assert WRONG not in "".join(faults) + repr(config) + caplog.text
+
+
+def test_what_a_login_makes_in_zookeeper_is_its_own(
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Callable[[Callable[[], object], float], None]
+) -> None:
+    """Offsets and locks are for their user alone; another is refused, says so, and asks a few times a second at most."""
+    from kstorm.kafka.ports import Ownership
+    from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+    from tests.integration.test_zookeeper_offsets import P0, World
+
+    world = World(zookeeper.connect, topic_prefix)
+    mine = ZooKeeperOffsetStores(zookeeper.connect, 2.0, LOGIN)
+    other = ZooKeeperOffsetStores(zookeeper.connect, 2.0, f"digest:{USER}:{WRONG}")
+    nobody = ZooKeeperOffsetStores(zookeeper.connect, 2.0)
+    plain = KazooClient(zookeeper.connect)
+    knowing = KazooClient(zookeeper.connect, auth_data=[("digest", LOGIN.removeprefix("digest:"))])
+    try:
+        store = mine.open(world.config, world.context)
+        eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+        plain.start(30)
+        knowing.start(30)
+        with pytest.raises(NoAuthError):
+            plain.get_children(f"/{topic_prefix}/words/locks")
+        acl, _ = knowing.get_acls(f"/{topic_prefix}/words/locks/partition_0")
+        assert [(entry.perms, entry.id.scheme) for entry in acl] == [(CREATOR_ALL_ACL[0].perms, "digest")]
+        for stores, who in ((other, f"the user '{USER}'"), (nobody, "a client without a login")):
+            refused = stores.open(world.config, world.context)
+            eventually(lambda refused=refused: refused.acquire(P0) is Ownership.WAITING and refused.problem(), 20)  # type: ignore[misc]
+            assert f"{who} may not use /{topic_prefix}/words/partition_0" in str(refused.problem())
+            assert WRONG not in str(refused.problem())
+        before = _received(plain)
+        time.sleep(3)
+        assert _received(plain) - before < 60
+    finally:
+        for client in (plain, knowing):
+            client.stop()
+            client.close()
+        for stores in (mine, other, nobody):
+            stores.close()
+        world.client.stop()
+        world.client.close()
+
+
+def _received(client: KazooClient) -> int:
+    """Packets that the server has had."""
+    lines = client.command(b"srvr").splitlines()
+    return int(next(line for line in lines if line.startswith("Received")).split()[1])

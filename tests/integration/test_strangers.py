@@ -1,0 +1,171 @@
+"""Topics written by strangers: what is no record of ours is kept as a dead letter with its place, and nothing stops."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+class Stranger:
+    """Writes to topics that are none of its business, with keys and headers of its own; notes where each record came to lie."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})
+
+    def write(
+        self, topic: str, *values: bytes | None, partition: int = 0, key: bytes | None = b"\xffkey"
+    ) -> list[Place]:
+        """Writes records one after the other, and returns where they are."""
+        places: list[Place] = []
+
+        def written(error: object, record: Any) -> None:
+            assert error is None, error
+            places.append((topic, record.partition(), record.offset()))
+
+        for value in values:
+            headers: list[tuple[str, str | bytes | None]] = [("traceparent", b"\xff\x00"), ("empty", None)]
+            self._producer.produce(topic, value, key, partition, written, headers=headers)
+        assert self._producer.flush(60) == 0
+        return places
+
+
+def frame(
+    component: str = "sentences",
+    task: int = 1,
+    stream: str = "default",
+    columns: Any = (("a",), (0,), (0,)),
+    version: int = VERSION,
+) -> bytes:
+    """A frame of one tuple, as the spout of the word count sends it."""
+    return encode(TupleFrame(version, component, task, stream, 1, b"", b"", {}, [list(column) for column in columns]))
+
+
+ids = pack_ids([1, 2])
+WIDE = msgspec.msgpack.encode([VERSION, "a", 1, "s", 1, b"", b"", {}, []])[:-1] + b"\xdd\x00\x04\x93\xe0"
+GARBAGE = [
+    None,  # a tombstone
+    b"",
+    b"\xc1 no frame",
+    b'{"json": true}',
+    WIDE,  # claims 300,000 columns
+    WIDE + b"\x90" * 300_000,  # has them, all empty
+    frame(version=2),
+    encode(AckFrame(VERSION + 1, 1)),
+    encode(CompletionFrame(0, 1)),
+]
+BAD_TUPLES = [
+    *GARBAGE,
+    frame(component="nobody"),
+    frame(stream="nothing"),
+    frame(task=99),
+    frame(task=-1),
+    frame(columns=()),
+    frame(component="x" * 500_000),
+    encode(AckFrame(VERSION, 1, ids, ids)),
+]
+BAD_ACKS = [
+    *GARBAGE,
+    frame(),
+    encode(AckFrame(VERSION, 1, ids, ids[:8])),
+    encode(AckFrame(VERSION, 1, b"123", b"123")),
+    encode(AckFrame(VERSION, 99, ids, ids)),  # inits of no spout task
+    encode(AckFrame(VERSION, -1, ids, ids)),
+]
+BAD_COMPLETIONS = [*GARBAGE, frame(), encode(CompletionFrame(VERSION, 0, b"odd"))]
+
+
+@pytest.fixture
+def text() -> list[str]:
+    """Sentences of seven words over and over."""
+    return [f"one two w{number % 7}" for number in range(1200)]
+
+
+def letters(engine: Engine) -> list[dict[str, Any]]:
+    """All dead letters, without what the stranger wrote there."""
+    found = engine.records(engine.processes.topology.dead_letters_topic, partitions=1)
+    return [letter for letter in found if letter != "not mine"]
+
+
+def place(letter: dict[str, Any]) -> Place:
+    """Where what it is about lies."""
+    return letter["topic"], letter["partition"], letter["offset"]
+
+
+def test_strangers_on_every_topic(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: list[str],
+) -> None:
+    """On the topics that tasks read, each record that is none of ours is one dead letter, and no process ends. In the
+    changelogs, which are read after a crash, such records are left out: what they were written over still counts."""
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        topology, stranger = engine.processes.topology, Stranger(engine)
+        engine.produce(text[:600])
+        bad = stranger.write(topology.acker_topic, *BAD_ACKS)
+        bad += stranger.write(topology.completions_topic("sentences"), *BAD_COMPLETIONS)
+        for bolt in ("split", "count", "sink"):
+            bad += stranger.write(topology.bolt_topic(bolt), *BAD_TUPLES)
+        for partition in range(SOURCE_PARTITIONS):
+            bad += stranger.write(engine.source, b"no text: \xff", partition=partition)
+            stranger.write(engine.source, None, partition=partition)  # a tombstone is done at once
+        engine.produced += 2 * SOURCE_PARTITIONS
+        # News that is well-formed and about nothing.
+        stranger.write(topology.acker_topic, encode(AckFrame(VERSION, 0, roots=ids, vals=ids, failed=ids, reset=ids)))
+        stranger.write(topology.completions_topic("sentences"), encode(CompletionFrame(VERSION, 0, ids, ids, ids)))
+        stranger.write(topology.dead_letters_topic, b'"not mine"')
+        engine.produce(text[600:900])
+        engine.await_done("sentences")
+        assert check_words(engine, text[:900]) == Counter()
+        engine.await_total("sentences", "unknown", 4)
+        assert engine.total("sentences", "acked") == 900
+        assert all(worker.process.starts == 1 for worker in engine.processes.workers)
+
+        found = letters(engine)
+        assert Counter(map(place, found)) == Counter(bad)
+        assert all(letter["reason"] and letter["component"] and len(letter["reason"]) <= 2100 for letter in found)
+        values = {place(letter): letter.get("value") for letter in found}
+        assert sum(value is None for value in values.values()) == 5  # the tombstones
+        reasons = "\n".join(letter["reason"] for letter in found)
+        for said in ("without a value", "version 2", "does not subscribe", "task 99", "cannot be deserialized"):
+            assert said in reasons
+        components = ("sentences", "split", "count", "sink", "__acker")
+        assert sum(engine.total(component, "dead_letters") for component in components) == len(bad)
+
+        in_changelogs = write_over_changelogs(stranger, engine)
+        for name in ("acker-0", "count-0"):
+            engine.worker(name).process.kill()
+            shutil.rmtree(tmp_path / "data" / name)  # so that all of the changelog is read
+        engine.produce(text[900:])
+        engine.await_done("sentences")
+        check_words(engine, text)
+        assert {worker.name for worker in engine.processes.workers if worker.process.starts > 2} == set()
+        found = letters(engine)
+        assert set(map(place, found)) == {*bad, *in_changelogs}
+
+
+def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[Place]:
+    """Strangers' keys, and garbage and tombstones under the keys of ours."""
+    topology = engine.processes.topology
+    ledger, state = topology.ledger_topic, topology.state_topic("count")
+    bad = []
+    for partition in range(4):
+        for key in (b"\xffkey", b"99", b"0", b"31"):
+            bad += stranger.write(ledger, b"no bucket", None, partition=partition, key=key)
+        bad += stranger.write(state, b"\xc1", partition=partition)
+        for word in (b"one", b"w3"):
+            bad += stranger.write(state, b"\xc1", b"\xdd\xff\xff\xff\xff", partition=partition, key=word)
+    return bad

@@ -1,0 +1,259 @@
+"""`ZkHosts`: brokers, partitions and leaders from the ZooKeeper of a real Kafka 3.9, and from one without a Kafka."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from kazoo.client import KazooClient
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.kafka import Broker, KafkaHosts, Partition, SpoutConfig, ZkHosts
+from kstorm.kafka.ports import UNKNOWN_BROKER
+from kstorm.local.ports import reserve_port
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.zookeeper_brokers import DynamicBrokersReader
+from tests.integration.conftest import Eventually
+from tests.integration.kafka_topic import Topic, read
+from tests.integration.old_kafka import OldKafka
+from tests.integration.spout_process import SpoutProcess, stored_offset
+
+
+@pytest.fixture(scope="module")
+def old_kafka(servers_directory: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[OldKafka]:
+    """Run a Kafka with ZooKeeper for the tests of this module."""
+    with OldKafka(servers_directory, f"{zookeeper.connect}/old-kafka") as server:
+        yield server
+
+
+@pytest.fixture
+def hosts(old_kafka: OldKafka, zookeeper: EmbeddedZooKeeper) -> ZkHosts:
+    """Say where that Kafka is registered; a look every half second."""
+    return ZkHosts(f"{zookeeper.connect}/old-kafka", refresh_freq_secs=0.5)
+
+
+@pytest.fixture
+def topic(old_kafka: OldKafka, topic_prefix: str) -> Iterator[Topic]:
+    """Name a topic of that Kafka that no other test has; the test creates it."""
+    made = Topic(topic_prefix, old_kafka)
+    yield made
+    made.close()
+
+
+class Registry:
+    """What a Kafka would have registered, written by hand."""
+
+    def __init__(self, zookeeper: EmbeddedZooKeeper, chroot: str) -> None:
+        self.connect = f"{zookeeper.connect}/{chroot}"
+        self._client = KazooClient(zookeeper.connect, timeout=10.0)
+        self._client.start(timeout=30)
+        self._client.ensure_path(chroot)
+        self._client.chroot = f"/{chroot}"
+
+    def put(self, path: str, content: Any) -> None:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self._client.create(path, data, makepath=True)
+
+    def reader(self, **settings: Any) -> DynamicBrokersReader:
+        return DynamicBrokersReader(ZkHosts(self.connect), **settings)
+
+    def close(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+
+@pytest.fixture
+def registry(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Registry]:
+    """Give a chroot of its own in the session's ZooKeeper."""
+    made = Registry(zookeeper, topic_prefix)
+    yield made
+    made.close()
+
+
+def found(source: KafkaSource, topic: str, eventually: Eventually) -> dict[Partition, Broker]:
+    """What a look-up that begins now finds."""
+    before = source.partitions(topic)
+    source.refresh(topic)
+    eventually(lambda: source.partitions(topic) is not before, 20)
+    return dict(source.partitions(topic) or {})
+
+
+def test_partitions_and_leaders_are_read(topic: Topic, hosts: ZkHosts, eventually: Eventually) -> None:
+    """In order, each with the address that its leader has registered."""
+    topic.create(3)
+
+    def leaders() -> dict[Partition, Broker]:
+        (information,) = DynamicBrokersReader(hosts).get_broker_info(topic.name)
+        return {partition: information.partition_map[partition.partition] for partition in information}
+
+    everywhere = dict.fromkeys([topic.at(0), topic.at(1), topic.at(2)], Broker.from_string(topic.kafka.bootstrap))
+    eventually(lambda: list(leaders().items()) == list(everywhere.items()), 20)
+
+
+def test_a_spout_reads_the_kafka_that_zookeeper_names(
+    topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """And not the one that the service itself uses, which has no such topic; added partitions are found."""
+    topic.create().produce(b"old")
+    process = SpoutProcess(topic, zookeeper.connect, hosts=hosts, client_config={"bootstrap.servers": kafka.bootstrap})
+    process.until(lambda: process.collector.values == ["old"])
+    admin = AdminClient(topic.client_config)
+    admin.create_partitions([NewPartitions(topic.name, 2)])[topic.name].result(30)
+    topic.produce(b"new", partition=1)
+    process.until(lambda: len(process.collector.values) > 1)
+    assert process.collector.values == ["old", "new"]
+    assert process.collector.errors == []
+    process.stop()
+    assert stored_offset(zookeeper.connect, topic)["broker"] == Broker.from_string(topic.kafka.bootstrap)._asdict()
+
+
+def test_topics_that_match_are_found_as_they_appear(topic: Topic, hosts: ZkHosts, zookeeper: EmbeddedZooKeeper) -> None:
+    """The first is read on, and nothing of it is emitted again."""
+    process = SpoutProcess(topic, zookeeper.connect, hosts=hosts, pattern=f"{topic.name}-[ab]")
+    names = [f"{topic.name}-{letter}" for letter in "bac"]
+    for name in names[:2]:
+        made = Topic(name, topic.kafka).create()
+        made.produce(name.encode())
+        process.until(lambda name=name: name in process.collector.values)  # type: ignore[misc]
+    Topic(names[2], topic.kafka).create().produce(b"not matched")
+    Topic(names[0], topic.kafka).produce(b"more")
+    process.until(lambda: "more" in process.collector.values)
+    assert process.collector.values == [*names[:2], "more"]
+    process.stop()
+
+
+def test_leaders_are_followed(
+    tmp_path: Path, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
+) -> None:
+    """The leader is killed: what the other broker has is read on, and a later look-up names it."""
+    connect = f"{zookeeper.connect}/{topic_prefix}"
+    with OldKafka(tmp_path, connect) as one, OldKafka(tmp_path, connect, broker=2) as two:
+        admin = AdminClient({"bootstrap.servers": f"{one.bootstrap},{two.bootstrap}"})
+        eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
+        admin.create_topics([NewTopic(topic_prefix, 1, replica_assignment=[[1, 2]])])[topic_prefix].result(30)
+        topic, rest = Topic(topic_prefix, one), Topic(topic_prefix, two)
+        topic.produce(b"before")
+        source = topic.source(hosts=ZkHosts(connect))
+        eventually(lambda: found(source, topic.name, eventually)[topic.at()] == Broker.from_string(one.bootstrap), 20)
+        source.assign(topic.at(), 0)
+        assert read(source, 1) == [(0, b"before")]
+        one.kill()
+        moved_to = Broker.from_string(two.bootstrap)
+        eventually(lambda: found(source, topic.name, eventually)[topic.at()] == moved_to, 60)
+        rest.produce(b"after")
+        assert read(source, 1, timeout=60) == [(1, b"after")]
+        source.close()
+
+
+def test_a_kafka_without_zookeeper_is_told(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
+) -> None:
+    """The spout's error says so and names `KafkaHosts`, and where it looked."""
+    process = SpoutProcess(Topic(topic_prefix, kafka), zookeeper.connect, hosts=ZkHosts(zookeeper.connect))
+    process.until(lambda: process.collector.errors)
+    (error,) = process.collector.errors
+    assert isinstance(error, BrokerError)
+    assert (
+        f"ZooKeeper at {zookeeper.connect} has no brokers under /brokers/ids: this Kafka runs without ZooKeeper"
+        in str(error)
+    )
+    assert "use KafkaHosts(" in str(error)
+    process.stop()
+
+
+def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
+    """Within the time of a look-up, with its address."""
+    reader = DynamicBrokersReader(ZkHosts(f"127.0.0.1:{reserve_port()}"))
+    with pytest.raises(BrokerError, match=r"ZooKeeper at 127\.0\.0\.1:\d+ did not tell which brokers there are"):
+        reader.get_broker_info(topic_prefix)
+
+
+def test_a_malformed_connect_string_is_refused_at_once() -> None:
+    """Before anything is read."""
+    config = SpoutConfig(ZkHosts("zookeeper:port"), "t", "", "i")
+    with pytest.raises(ConfigError, match="connect string 'zookeeper:port' of ZkHosts is malformed"):
+        KafkaSource(config, {})
+
+
+ENDPOINTS = {
+    "host": "plain",
+    "port": 9092,
+    "endpoints": ["INSIDE://inside:9092", "OUTSIDE://outside:9093"],
+    "listener_security_protocol_map": {"INSIDE": "PLAINTEXT", "OUTSIDE": "SASL_SSL"},
+}
+FIRST = {"version": 1, "host": "plain", "port": 9092}
+
+
+@pytest.mark.parametrize(
+    ("registered", "protocol", "address"),
+    [
+        (ENDPOINTS, "plaintext", "inside:9092"),
+        (ENDPOINTS, "sasl_ssl", "outside:9093"),
+        ({"endpoints": ["SSL://tls:9094"], "host": None, "port": -1}, "ssl", "tls:9094"),
+        (FIRST, "plaintext", "plain:9092"),
+    ],
+)
+def test_the_listener_that_fits_is_taken(registry: Registry, registered: Any, protocol: str, address: str) -> None:
+    """By the client's security protocol; the first versions of Kafka had one listener."""
+    registry.put("/brokers/ids/7", registered)
+    registry.put("/brokers/topics/t", {"partitions": {"0": [7]}})
+    registry.put("/brokers/topics/t/partitions/0/state", {"leader": 7})
+    (information,) = registry.reader(security_protocol=protocol).get_broker_info("t")
+    assert information.get_broker_for(0) == Broker.from_string(address)
+
+
+def test_a_listener_that_is_missing_is_told(registry: Registry) -> None:
+    """With those that there are."""
+    registry.put("/brokers/ids/7", ENDPOINTS)
+    with pytest.raises(
+        BrokerError, match=r"no listener for security\.protocol 'ssl', but INSIDE://inside:9092, OUTSIDE"
+    ):
+        registry.reader(security_protocol="ssl").get_broker_info("t")
+
+
+def test_a_partition_without_a_leader_is_a_partition(registry: Registry) -> None:
+    """It must not be closed while there is none: no state yet, no leader, a leader that is down."""
+    registry.put("/brokers/ids/7", FIRST)
+    registry.put("/brokers/topics/t", {"partitions": {"10": [7], "2": [7], "0": [7], "1": [7]}})
+    for number, leader in ((1, -1), (2, 8), (10, 7)):
+        registry.put(f"/brokers/topics/t/partitions/{number}/state", {"leader": leader, "isr": []})
+    (information,) = registry.reader().get_broker_info("t")
+    assert [partition.partition for partition in information] == [0, 1, 2, 10]
+    assert list(map(information.get_broker_for, (0, 1, 2))) == [UNKNOWN_BROKER] * 3
+    assert information.get_broker_for(10) == Broker("plain", 9092)
+
+
+def test_a_missing_topic_is_named(registry: Registry) -> None:
+    """A wildcard that matches nothing is no error."""
+    registry.put("/brokers/ids/7", FIRST)
+    registry.put("/brokers/topics/other", {"partitions": {"0": [7]}})
+    with pytest.raises(BrokerError, match="has no topic 't' under /brokers/topics: create it"):
+        registry.reader().get_broker_info("t")
+    assert list(registry.reader(wildcard=True).get_broker_info("t")) == []
+
+
+def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
+    """With the node's path, and no stack trace."""
+    registry.put("/brokers/ids/7", b"\xff not json")
+    with pytest.raises(
+        BrokerError, match=r"/brokers/ids/7 in ZooKeeper at .* holds .*not json.*, which Kafka does not write"
+    ):
+        registry.reader().get_broker_info("t")
+
+
+def test_brokers_that_are_all_down_are_told(registry: Registry) -> None:
+    """The node is there and empty."""
+    registry.put("/brokers/ids", b"")
+    with pytest.raises(BrokerError, match="or its brokers are down"):
+        registry.reader().get_broker_info("t")
+
+
+def test_kafka_hosts_find_the_same(topic: Topic, hosts: ZkHosts, eventually: Eventually) -> None:
+    """An old Kafka can be asked itself as well."""
+    topic.create(2)
+    by_kafka = found(topic.source(hosts=KafkaHosts()), topic.name, eventually)
+    assert found(topic.source(hosts=hosts), topic.name, eventually) == by_kafka

@@ -1,0 +1,130 @@
+"""ZooKeeper away for longer than the session: messages are processed, offsets wait, `/readyz` says so, nothing is doubled."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from kstorm.kafka import ProcessingGuarantee
+from kstorm.local.chaos.proxy import Proxy
+from kstorm.local.cluster import Worker
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.conftest import Eventually
+from tests.integration.engine import check_words, running
+from tests.integration.kafka_topic import Topic
+from tests.integration.spout_process import SpoutProcess, stored_offset
+
+
+@pytest.fixture
+def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
+    """Give a way to the session's ZooKeeper that can be cut, while the test itself goes the straight one."""
+    with Proxy() as proxy:
+        proxy.target = int(zookeeper.connect.rpartition(":")[2])
+        yield proxy
+        proxy.heal()
+
+
+@pytest.fixture
+def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
+    """Give a client that looks at the nodes."""
+    client = KazooClient(zookeeper.connect)
+    client.start(30)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_spout_outlives_its_session(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, way: Proxy, onlooker: KazooClient, eventually: Eventually
+) -> None:
+    """It emits while ZooKeeper is away; when it is back the lock is taken anew, the offset stored, nothing emitted twice."""
+    lock = f"{topic.config().zk_path}/locks/partition_0"
+    topic.create().produce(b"0", b"1", b"2")
+    process = SpoutProcess(topic, way.address)
+    process.emit(3)
+    process.ack(0, 1, 2)
+    process.until_stored(3)
+    way.cut()
+    eventually(lambda: onlooker.exists(lock) is None, 30)  # the session has expired, and the spout has not heard of it
+    topic.produce(b"3", b"4", b"5")
+    process.emit(6)
+    process.ack(3, 4, 5)
+    process.until(lambda: process.spout.problem() is not None)
+    assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in str(process.spout.problem())
+    process.until(lambda: not process.spout._offsets.flush(0))
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 3
+    way.heal()
+    process.until_stored(6, 60)
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 6
+    assert process.spout.problem() is None
+    assert onlooker.exists(lock) is not None
+    topic.produce(b"6")
+    process.emit(7)
+    assert process.collector.values == ["0", "1", "2", "3", "4", "5", "6"]
+    process.stop()
+
+
+def test_at_most_once_emits_nothing_meanwhile(topic: Topic, way: Proxy) -> None:
+    """What cannot be stored as done is not emitted; it is when ZooKeeper is back, each message once."""
+    topic.create().produce(b"0", b"1", b"2")
+    process = SpoutProcess(topic, way.address, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)
+    process.emit(3)
+    way.cut()
+    topic.produce(b"3", b"4", b"5")
+    process.until(lambda: process.spout.problem() is not None)
+    process.until(lambda: process.spout.metrics()["lag"] == 3)
+    assert process.collector.values == ["0", "1", "2"]
+    way.heal()
+    process.until(lambda: len(process.collector.values) == 6, 60)
+    assert process.collector.values == ["0", "1", "2", "3", "4", "5"]
+    process.stop()
+
+
+def readiness(worker: Worker) -> tuple[int, str]:
+    """What `/readyz` says: the status code and the text."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_topology_works_on_while_zookeeper_is_away(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    way: Proxy,
+    onlooker: KazooClient,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All sentences written during the outage are counted before it ends; the offsets follow after it, and nothing was
+    emitted a second time."""
+    before, amid = [f"before {number}" for number in range(60)], [f"amid {number}" for number in range(60)]
+    settings = {"KSTORM_ZOOKEEPER": way.address}
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+        engine.produce(before)
+        engine.await_done("sentences")
+        stored = engine.offsets()
+        node = json.loads(onlooker.get(f"/kstorm/{topic_prefix}/partition_0")[0])
+        assert node["topology"] == {"id": engine.processes.topology_id, "name": topic_prefix}
+        spout = engine.worker("sentences-0")
+        assert readiness(spout)[0] == 200
+        way.cut()
+        locks = f"/kstorm/{topic_prefix}/locks"
+        engine.until(lambda: not onlooker.get_children(locks), 60, "the session has expired")
+        engine.produce(amid)
+        engine.await_total("sentences", "acked", 120)
+        engine.until(lambda: readiness(spout)[0] == 503, 30, "the spout is not ready")
+        assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readiness(spout)[1]
+        assert len(engine.records()) == 240
+        assert engine.offsets() == stored
+        way.heal()
+        engine.await_done("sentences", 90)
+        assert readiness(spout)[0] == 200
+        assert engine.total("sentences", "emitted") == 120
+        assert not check_words(engine, [*before, *amid])

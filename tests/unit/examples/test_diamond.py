@@ -1,0 +1,53 @@
+"""The join of the diamond: whatever comes again, an answer has both branches."""
+
+from typing import Any
+
+from examples.diamond import Join
+from kstorm.topology import Config, Fields, Source, Tuple
+
+FIELDS = Fields("order", "branch", "answer")
+
+
+class Collector:
+    """Notes what the join does."""
+
+    def __init__(self) -> None:
+        self.emitted: list[tuple[dict[str, Any], list[Tuple]]] = []
+        self.acked: list[Tuple] = []
+
+    def emit(self, values: tuple[str, dict[str, Any]], anchors: list[Tuple]) -> None:
+        self.emitted.append((values[1], anchors))
+
+    def ack(self, tuple: Tuple) -> None:
+        self.acked.append(tuple)
+
+
+def half(branch: str, answer: object, edge: int) -> Tuple:
+    """One branch's answer about the same attempt."""
+    return Tuple(("order-1", branch, answer), Source(branch, "default", 1, FIELDS), root=77, edge=edge)
+
+
+def join(*halves: Tuple) -> Collector:
+    """A join that has got these."""
+    bolt, collector, context = Join(), Collector(), Any
+    bolt.prepare(Config(), context, collector)  # type: ignore[arg-type]
+    for each in halves:
+        bolt.execute(each)
+    return collector
+
+
+def test_two_halves_are_one_answer_anchored_to_both() -> None:
+    """In either order."""
+    price, check = half("price", 7, 1), half("check", True, 2)
+    for halves in ([price, check], [check, price]):
+        found = join(*halves)
+        assert found.emitted == [({"order": "order-1", "price": 7, "check": True}, halves)]
+        assert found.acked == halves
+
+
+def test_a_half_that_comes_again_is_no_partner_of_itself() -> None:
+    """A branch that was killed after it had emitted is executed again, for the same tree."""
+    first, again, check = half("price", 7, 1), half("price", 7, 3), half("check", True, 2)
+    found = join(first, again, check)
+    assert found.emitted == [({"order": "order-1", "price": 7, "check": True}, [again, check])]
+    assert found.acked == [first, again, check]

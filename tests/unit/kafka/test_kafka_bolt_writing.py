@@ -1,0 +1,195 @@
+"""The bolt's serializers, its ways of waiting, and lineage."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from kstorm.errors import ConfigError, NotYetError
+from kstorm.kafka import BytesSerializer, IntegerSerializer, JsonSerializer, KafkaBolt, LongSerializer, StringSerializer
+from kstorm.topology import Fields, Source, Tuple, TupleBatch
+from tests.unit.kafka.test_kafka_bolt import prepared, tup
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.conftest import World
+
+
+@pytest.mark.parametrize(
+    ("serializer", "value", "written"),
+    [
+        (StringSerializer(), "wörd", "wörd".encode()),
+        (BytesSerializer(), bytearray(b"ab"), b"ab"),
+        (JsonSerializer(), "a", b'"a"'),
+        (JsonSerializer(), {"a": [1]}, b'{"a":[1]}'),
+        (IntegerSerializer(), -2, b"\xff\xff\xff\xfe"),
+        (LongSerializer(), 2**40, b"\x00\x00\x01\x00\x00\x00\x00\x00"),
+    ],
+)
+def test_a_serializer_writes_as_kafkas_own_does(world: "World", serializer: Any, value: Any, written: bytes) -> None:
+    """For key and message, tuple by tuple and in batches; None stays none."""
+    bolt = KafkaBolt().with_topic_selector("t").with_key_serializer(serializer).with_value_serializer(serializer)
+    prepared(world, bolt)
+    bolt.execute(tup(value, value))
+    assert world.writer.records[0][1:3] == (written, written)
+    bolt.execute_batch(TupleBatch(tup().source, [[value, None], [value, None], ["", ""]]))
+    assert world.writer.batches[0][1:3] == ([written, None], [written, None])
+
+
+@pytest.mark.parametrize(
+    ("serializer", "value"),
+    [
+        (StringSerializer(), b"a"),
+        (BytesSerializer(), "a"),
+        (IntegerSerializer(), True),
+        (IntegerSerializer(), 2**31),
+        (LongSerializer(), "1"),
+        (JsonSerializer(), object()),
+    ],
+)
+def test_a_serializer_refuses_what_is_not_its_own(world: "World", serializer: Any, value: Any) -> None:
+    """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
+    bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
+    prepared(world, bolt)
+    with pytest.raises((TypeError, OverflowError)):
+        bolt.execute(tup(message=value))
+    with pytest.raises((TypeError, OverflowError)):
+        bolt.execute_batch(TupleBatch(tup().source, [["k", "k"], [None, value], ["", ""]]))
+    assert (world.writer.records, world.writer.batches) == ([], [])
+
+
+async def test_sync_waits_for_each_record(world: "World") -> None:
+    """The next tuple's turn comes when the broker has this one's record, and it is acked or failed by then."""
+    bolt = KafkaBolt().with_topic_selector("t").with_async(False)
+    outcomes = prepared(world, bolt)
+    for error, ended in ((None, outcomes.acked), ("refused", outcomes.failed)):
+        tuple = tup()
+        executing = bolt.execute(tuple)
+        assert executing is not None
+        waiting = asyncio.ensure_future(executing)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert ended == []
+        world.writer.records[-1][-1](error, object())
+        await waiting
+        assert ended == [tuple]
+    assert bolt.execute_batch(TupleBatch(tup().source, [["k"], ["m"], ["t"]])) is NotImplemented
+
+
+def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
+    """What the broker then does not take is counted as lost, and told of once."""
+    bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget()
+    outcomes = prepared(world, bolt)
+    bolt.execute(tup())
+    bolt.execute_batch(TupleBatch(tup().source, [["k"] * 3, ["m"] * 3, ["t"] * 3]))
+    assert len(outcomes.acked) == 4
+    world.writer.records[0][-1]("refused", object())
+    world.writer.batches[0][-1](["refused", "refused"])
+    assert outcomes.failed == []
+    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "lost": 3}
+    assert ["are lost: refused" in str(error) for error in outcomes.errors] == [True]
+
+
+def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
+    """It is refused rather than one of both ignored."""
+    bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
+    with pytest.raises(ConfigError, match="'sink' shall wait for each record and for none"):
+        prepared(world, bolt)
+
+
+class Asking:
+    """A serializer that has an answer only when it is given one."""
+
+    answer: Exception | None = NotYetError("the registry does not answer")
+
+    def serialize(self, topic: str, value: Any) -> bytes | None:
+        if self.answer is not None:
+            raise self.answer
+        return str(value).encode()
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither acked nor failed, and written in their order as soon as it can; that it takes long is told once."""
+    monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
+    monkeypatch.setattr("kstorm.kafka.bolt._TELL_AFTER", 3)
+    monkeypatch.setattr(Asking, "answer", Asking.answer)
+    bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(Asking()).with_async(not sync)
+    outcomes = prepared(world, bolt)
+    batch = TupleBatch(tup().source, [["k"] * 2, [1, 2], ["t"] * 2])
+    assert bolt.execute_batch(batch) is NotImplemented
+    executing = [asyncio.ensure_future(done) for each in batch.tuples() if (done := bolt.execute(each)) is not None]
+    async with asyncio.timeout(10):
+        while not outcomes.errors:
+            await asyncio.sleep(0.001)
+    assert (outcomes.acked, outcomes.failed, world.writer.records) == ([], [], [])
+    assert bolt.metrics()["held"] == (0 if sync else 2)
+    monkeypatch.setattr(Asking, "answer", None)
+    if not sync:
+        assert bolt.execute_batch(TupleBatch(tup().source, [["k"], [3], ["t"]])) is NotImplemented
+        bolt.execute(tup(message=3))
+    async with asyncio.timeout(10):
+        while len(world.writer.records) < (2 if sync else 3):
+            await asyncio.sleep(0.001)
+    assert [record[2] for record in world.writer.records] == ([b"1", b"2"] if sync else [b"1", b"2", b"3"])
+    for record in world.writer.records:
+        record[-1](None, object())
+    await asyncio.gather(*executing)
+    assert len(outcomes.acked) == len(world.writer.records)
+    assert [str(error) for error in outcomes.errors] == ["the registry does not answer"]
+
+
+async def test_a_tuple_that_waited_in_vain_fails(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schema turns out to be refused: nobody is there to hear of an exception, and it must not be forgotten."""
+    monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
+    monkeypatch.setattr(Asking, "answer", Asking.answer)
+    bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(Asking())
+    outcomes = prepared(world, bolt)
+    tuples = [tup(), tup()]
+    for each in tuples:
+        bolt.execute(each)
+    monkeypatch.setattr(Asking, "answer", ValueError("incompatible"))
+    async with asyncio.timeout(10):
+        while len(outcomes.failed) < 2:
+            await asyncio.sleep(0.001)
+    assert outcomes.failed == tuples
+    assert "incompatible" in str(outcomes.errors[0])
+
+
+def test_lineage_is_written_as_headers(world: "World") -> None:
+    """Roots from the tuple, coordinates from its fields, the same tuple by tuple and in batches."""
+    bolt = KafkaBolt().with_topic_selector("t").with_lineage("lines", part="position")
+    prepared(world, bolt)
+    source = Source("split", "default", 1, Fields("key", "message", "partition", "offset", "position"))
+    bolt.execute(Tuple(["k", "m", 3, 70, 2], source, root=10, more={255: 1}))
+    place = [
+        ("kstorm-source-topic", "lines"),
+        ("kstorm-source-partition", "3"),
+        ("kstorm-source-offset", "70"),
+        ("kstorm-source-part", "2"),
+    ]
+    assert world.writer.headers == [[("kstorm-roots", "000000000000000a,00000000000000ff"), *place]]
+    ids = np.array([10, 2**64 - 1], np.uint64)
+    bolt.execute_batch(TupleBatch(source, [["k"] * 2, ["m"] * 2, [3, 3], [70, 71], [2, 0]], ids, ids))
+    (first, second) = world.writer.headers[1:]
+    assert first == [("kstorm-roots", "000000000000000a"), *place]
+    assert dict(second)["kstorm-roots"] == "f" * 16
+    assert dict(second)["kstorm-source-offset"] == "71"
+
+
+def test_lineage_is_what_is_known(world: "World") -> None:
+    """A stream without the fields, not tracked, of a topic that was not named: no headers, in particular no wrong ones."""
+    bolt = KafkaBolt().with_topic_selector("t").with_lineage()
+    prepared(world, bolt)
+    bolt.execute(tup())
+    bolt.execute_batch(TupleBatch(tup().source, [["k"], ["m"], ["t"]]))
+    assert world.writer.headers == [[], []]
+
+
+def test_without_lineage_nothing_is_written_besides(world: "World") -> None:
+    """Who does not ask for headers pays for none."""
+    bolt = KafkaBolt().with_topic_selector("t")
+    prepared(world, bolt)
+    bolt.execute(tup())
+    bolt.execute_batch(TupleBatch(tup().source, [["k"], ["m"], ["t"]]))
+    assert world.writer.headers == []

@@ -1,0 +1,191 @@
+"""The audit of a chaos run finds what is lost, repeated, wrong, counted short or stored too soon."""
+
+import json
+from zlib import crc32
+
+import pytest
+
+from kstorm.local.chaos.audit import NEVER, Duplicate, OffsetSeen, Place, Record, audit
+
+TEXTS = ["m0 to be or not to be", "m1 be quick", "m2 to"]
+POISON = Place("in", 1, 1)
+
+
+def source(texts: list[str] = TEXTS) -> list[Record]:
+    """The messages, in turn on two partitions, one every 10 ms."""
+    return [
+        Record(Place("in", number % 2, number // 2), text.encode(), 1000 + 10 * number)
+        for number, text in enumerate(texts)
+    ]
+
+
+def words(texts: list[str] = TEXTS) -> list[Record]:
+    """What the topic of counts has if each word was counted once."""
+    counts: dict[str, int] = {}
+    found: list[Record] = []
+    for number, text in enumerate(texts):
+        id, *rest = text.split()
+        for position, word in enumerate(rest):
+            counts[word] = counts.get(word, 0) + 1
+            value = {"id": id, "position": position, "word": word, "count": counts[word]}
+            found.append(Record(Place("words", 0, len(found)), json.dumps(value).encode(), 1100 + 10 * number))
+    return found
+
+
+def joined(texts: list[str] = TEXTS) -> list[Record]:
+    """What the topic of the join has if each message went through it once."""
+    return [
+        Record(
+            Place("joined", 0, number),
+            json.dumps(
+                {"id": text.split()[0], "length": len(text.split()) - 1, "checksum": crc32(text.encode())}
+            ).encode(),
+            1105 + 10 * number,
+        )
+        for number, text in enumerate(texts)
+    ]
+
+
+def changed(record: Record, **values: object) -> Record:
+    """A record with something else in it."""
+    return record._replace(value=json.dumps({**json.loads(record.value), **values}).encode())
+
+
+def test_what_is_whole_has_no_faults() -> None:
+    """Every output once, every offset at its end, the last counts the truth."""
+    offsets = [OffsetSeen(0, 1, 1105), OffsetSeen(0, 2, 1126), OffsetSeen(1, 1, 1200)]
+    found = audit(source(), words(), joined(), [], last={"m1", "m2"}, offsets=offsets, ends={0: 2, 1: 1})
+    # The words of m0 that do not come again have no last count.
+    assert set(found.short) == {"or", "not"}
+    found.short.clear()
+    assert found.faults() == []
+    assert (found.outputs, found.samples, len(found.messages)) == (12, 3, 3)
+    assert not found.duplicates
+
+
+@pytest.mark.parametrize("missing", range(9))
+def test_a_missing_word_is_a_lost_message(missing: int) -> None:
+    """Whichever it is, its message is named, and what is missing of it."""
+    records = words()
+    gone = json.loads(records.pop(missing).value)
+    found = audit(source(), records, joined(), [])
+    assert [(lost.id, lost.missing) for lost in found.lost] == [(gone["id"], f"word {gone['position']}")]
+    assert "1 messages are lost" in found.faults()[0]
+
+
+def test_a_missing_join_is_a_lost_message() -> None:
+    """The other branch counts as well."""
+    found = audit(source(), words(), joined()[:2], [])
+    assert [(lost.id, lost.missing, lost.timestamp) for lost in found.lost] == [("m2", "join", 1020)]
+
+
+def test_outputs_beyond_the_first_are_duplicates_whatever_their_order() -> None:
+    """Each has the time of the later copy, and when its message had been finished."""
+    late = words()[6]._replace(timestamp=5000)
+    found = audit(source(), [late, *words()], [*joined(), joined()[2]._replace(timestamp=6000)], [])
+    assert found.duplicates == [Duplicate("m1", 5000, 1115), Duplicate("m2", 6000, 1125)]
+    assert found.faults() == []
+
+
+def test_a_duplicate_does_not_stand_in_for_what_is_lost() -> None:
+    """One too many here, one too few there."""
+    records = words()
+    records[1] = records[0]
+    found = audit(source(), records, joined(), [])
+    assert [lost.missing for lost in found.lost] == ["word 1"]
+    assert found.duplicates == [Duplicate("m0", 1100, NEVER)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(words()[0]._replace(value=b"\xff"), id="no JSON"),
+        pytest.param(words()[0]._replace(value=b""), id="empty"),
+        pytest.param(changed(words()[0], id="m9"), id="a message that never was"),
+        pytest.param(changed(words()[0], word="bee"), id="another word"),
+        pytest.param(changed(words()[0], position=1), id="another place"),
+        pytest.param(changed(words()[0], position=-6), id="a place from the end"),
+        pytest.param(changed(words()[0], position=6), id="a place beyond the end"),
+        pytest.param(changed(words()[0], count=0), id="a count of nothing"),
+    ],
+)
+def test_a_word_that_follows_from_no_message_is_corrupted(wrong: Record) -> None:
+    """It is named, and finishes nothing."""
+    found = audit(source(), [wrong, *words()[1:]], joined(), [])
+    assert found.corrupted == [wrong]
+    assert [lost.id for lost in found.lost] == ["m0"]
+
+
+@pytest.mark.parametrize("change", [{"length": 5}, {"checksum": 1}, {"id": "m1"}, {"length": None}])
+def test_a_join_that_follows_from_no_message_is_corrupted(change: dict[str, object]) -> None:
+    """Both halves must be right, and of the same message."""
+    wrong = changed(joined()[0], **change)
+    found = audit(source(), words(), [wrong, *joined()[1:]], [])
+    assert found.corrupted == [wrong]
+    assert [lost.id for lost in found.lost] == ["m0"]
+
+
+def test_a_message_in_the_dead_letters_is_not_lost_but_given_up() -> None:
+    """And what it left behind is no duplicate, even twice."""
+    records = [record for record in words() if b"m1" not in record.value] + [words()[6], words()[6]]
+    found = audit(source(), records, joined(), [(Place("in", 1, 0), 1500)])
+    assert (found.lost, found.duplicates, found.given_up) == ([], [], [Place("in", 1, 0)])
+    assert "could be processed" in found.faults()[0]
+
+
+def test_poison_must_be_in_the_dead_letters() -> None:
+    """Of the source, and of internal topics; then it is neither lost nor given up."""
+    messages = [*source(), Record(POISON, b"\xff\xfe", 1030)]
+    frame = Place("internal", 0, 7)
+    found = audit(messages, words(), joined(), [(POISON, 1500), (frame, 1501)], poison=[POISON, frame])
+    assert found.faults() == []
+    assert found.letters == 2
+    found = audit(messages, words(), joined(), [(POISON, 1500)], poison=[POISON, frame])
+    assert (found.letters, found.without_letter) == (1, [frame])
+    assert "not in the dead letters" in found.faults()[0]
+
+
+def test_the_last_counts_may_exceed_the_truth_and_not_fall_short_of_it() -> None:
+    """The truth is what the source topic has; only counts that came with the last messages matter."""
+    texts = ["m0 to be to", "m1 be", "last0 to be"]
+    right = words(texts)
+    assert audit(source(texts), right, joined(texts), [], last={"last0"}).short == {}
+    over = [*right[:-2], changed(right[-2], count=5), right[-1]]
+    found = audit(source(texts), over, joined(texts), [], last={"last0"})
+    assert (found.short, found.over) == ({}, 2)
+    short = [changed(right[0], count=9), *right[1:-2], changed(right[-2], count=2), right[-1]]
+    found = audit(source(texts), short, joined(texts), [], last={"last0"})
+    assert found.short == {"to": (2, 3)}
+    assert "counted short" in found.faults()[0]
+
+
+def test_an_offset_above_an_unfinished_message_is_found() -> None:
+    """At the time of looking, everything below must have been written."""
+    too_soon = OffsetSeen(0, 2, 1124)
+    offsets = [OffsetSeen(0, 1, 1105), too_soon, OffsetSeen(0, 2, 1125), OffsetSeen(1, 1, 1115)]
+    found = audit(source(), words(), joined(), [], offsets=offsets, ends={0: 2, 1: 1})
+    assert found.ahead == [too_soon]
+    assert "above an unfinished message" in found.faults()[0]
+    found = audit(source(), words()[1:], joined(), [], offsets=[OffsetSeen(0, 2, 9999)])
+    assert found.ahead == [OffsetSeen(0, 2, 9999)]
+
+
+def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
+    """By the last look; one that was never seen stands at 0."""
+    found = audit(source(), words(), joined(), [], offsets=[OffsetSeen(0, 1, 2000)], ends={0: 2, 1: 1})
+    assert found.unfinished == {0: (1, 2), 1: (0, 1)}
+    assert "do not end" in found.faults()[0]
+
+
+def test_what_is_no_text_may_be_there_again_and_again() -> None:
+    """Each is a message of its own, and belongs into the dead letters."""
+    bad = [Record(Place("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
+    letters = [(record.place, 1300) for record in bad]
+    found = audit([*source(), *bad], words(), joined(), letters, poison=[record.place for record in bad])
+    assert (found.lost, found.letters, found.without_letter) == ([], 2, [])
+
+
+def test_an_id_that_is_twice_in_the_source_cannot_be_audited() -> None:
+    """The outputs of one could stand for those of the other."""
+    with pytest.raises(ValueError, match="'m0' is twice"):
+        audit(source(["m0 a", "m0 a"]), [], [], [])

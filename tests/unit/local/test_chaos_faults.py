@@ -1,0 +1,81 @@
+"""The order of the faults is a function of the seed, and the command line says which there are."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import ConfigError
+from kstorm.local.chaos.faults import draw
+from kstorm.local.chaos.options import FAULTS, Options, parse
+from kstorm.local.chaos.stage import ROLES
+
+
+def drawn(seed: int, count: int) -> list[tuple[str, float]]:
+    """The first faults, each with what it would draw first."""
+    return [(fault.name, rng.random()) for fault, rng in islice(draw(FAULTS, seed), count)]
+
+
+def asked(*arguments: str) -> Options:
+    """The options of a command line that asks for a run."""
+    options = parse(list(arguments))
+    assert options is not None
+    return options
+
+
+def test_the_order_and_the_victims_are_a_function_of_the_seed() -> None:
+    """The same again for the same seed, another for another."""
+    count = 3 * len(FAULTS)
+    assert drawn(7, count) == drawn(7, count)
+    assert drawn(7, count) != drawn(8, count)
+    assert [chance for _, chance in drawn(7, count)] != [chance for _, chance in drawn(8, count)]
+
+
+def test_every_fault_comes_once_before_one_comes_again() -> None:
+    """And the second time in another order."""
+    count = len(FAULTS)
+    names = [name for name, _ in drawn(7, 2 * count)]
+    assert sorted(names[:count]) == sorted(names[count:]) == sorted(fault.name for fault in FAULTS)
+    assert names[:count] != names[count:]
+
+
+def test_what_one_fault_draws_does_not_change_the_next() -> None:
+    """Each has a generator of its own, so that timing cannot matter."""
+    greedy = []
+    for fault, rng in islice(draw(FAULTS, 7), 5):
+        greedy.append((fault.name, rng.random()))
+        rng.random()
+    assert greedy == drawn(7, 5)
+
+
+def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
+    """A full one draws from all, and writes the page of the docs."""
+    short, full = asked("--short"), asked()
+    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in ROLES]
+    assert short.report is None
+    assert list(full.faults) == FAULTS
+    assert full.report is not None
+    assert full.report.parts[-2:] == ("docs", "reliability.md")
+    assert asked("--faults", "sleep").report is None
+    assert asked("--short", "--report", "a.md").report == Path("a.md")
+
+
+def test_half_an_hour_has_200000_messages() -> None:
+    """Fewer minutes keep the rate; a number that is given is spread over the minutes."""
+    assert asked("--minutes", "30").messages >= 200_000
+    assert asked("--minutes", "3").messages == pytest.approx(20_000, abs=1)
+    assert asked("--minutes", "2", "--messages", "1,200").rate == 10
+
+
+def test_the_command_says_how_to_do_the_same_again() -> None:
+    """Also where the seed was drawn."""
+    options = asked("--minutes", "3", "--faults", "sleep,scale")
+    assert options.command == f"./run chaos --minutes 3 --seed {options.seed} --faults sleep,scale"
+    again = asked(*options.command.split()[2:])
+    assert again == options
+
+
+def test_an_unknown_fault_is_named() -> None:
+    """With where to find those that there are."""
+    with pytest.raises(ConfigError, match=r"no fault 'sleeep'.*--list"):
+        parse(["--faults", "kill-spout,sleeep"])

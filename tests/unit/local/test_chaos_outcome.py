@@ -1,0 +1,92 @@
+"""What happened is put down to the fault under way, and the page says whether the goals were met."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kstorm.local.chaos.audit import Duplicate, Findings, Lost, Place
+from kstorm.local.chaos.options import FAULTS, Options, parse
+from kstorm.local.chaos.outcome import BETWEEN, Episode, Outcome, Row
+from kstorm.local.chaos.report import print_outcome, write_report
+
+
+def options(*arguments: str) -> Options:
+    found = parse(["--seed", "5", *arguments])
+    assert found is not None
+    return found
+
+
+def episode(fault: str, begin: int, end: int, progress: float = 4.0, replayed: int = 0) -> Episode:
+    return Episode(fault, f"says {fault}", begin, end, progress, 2.0, replayed)
+
+
+def outcome(findings: Findings, *episodes: Episode) -> Outcome:
+    return Outcome(options(), findings, episodes, {"disk-full": "only root may"}, 0)
+
+
+def row(found: Outcome, name: str) -> Row:
+    return next(row for row in found.rows() if row.fault == name)
+
+
+def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
+    """From a fault's beginning to its end, both included; the rest is between faults. But what is lost was in flight when
+    the next fault began."""
+    findings = Findings(
+        messages=[500, 1000, 1500, 2000, 2001, 3000],
+        lost=[Lost(Place("in", 0, number), "m0", at, "join") for number, at in enumerate((900, 1500, 2500, 4001))],
+        duplicates=[Duplicate("m1", 2000, 900), Duplicate("m2", 2500, 900), Duplicate("m3", 3100, 3050)],
+    )
+    found = outcome(findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000, replayed=7))
+    split, sleep, between = row(found, "kill-split"), row(found, "sleep"), row(found, BETWEEN)
+    assert (split.runs, split.messages, split.lost, split.duplicated) == (1, 3, 2, 1)
+    assert (sleep.runs, sleep.messages, sleep.lost, sleep.duplicated, sleep.replayed) == (1, 1, 1, 1, 7)
+    assert (between.messages, between.lost, between.duplicated) == (2, 1, 1)
+
+
+def test_the_goals_are_met_or_not() -> None:
+    """An acker's death replays nothing and is over in ten seconds; a bolt's repeats nothing that was finished."""
+    good = outcome(
+        Findings(duplicates=[Duplicate("m1", 20_500, 19_000)]),
+        episode("kill-acker", 10_000, 15_000, progress=9.9),
+        episode("kill-count", 20_000, 30_000),
+    )
+    assert all(met for _, met in good.goals())
+    assert len(good.goals()) == 4
+    bad = outcome(
+        Findings(
+            lost=[Lost(Place("in", 0, 0), "m0", 1500, "join")],
+            duplicates=[Duplicate("m1", 20_500, 17_000)],
+        ),
+        episode("kill-acker", 10_000, 15_000, progress=10.1, replayed=1),
+        episode("kill-count", 20_000, 30_000),
+    )
+    assert not any(met for _, met in bad.goals())
+    assert len(outcome(Findings()).goals()) == 1
+
+
+def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
+    """What cannot be had here does not count; a file that was asked for is always written."""
+    episodes = [episode(fault.name, 1, 2) for fault in FAULTS if fault.name != "disk-full"]
+    assert outcome(Findings(), *episodes).whole
+    assert not outcome(Findings(), *episodes[1:]).whole
+    assert Outcome(options("--report", "r.md"), Findings(), [], {}, 0).whole
+
+
+def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the seed, the command and the versions; the terminal says the same."""
+    findings = Findings(messages=[1500], lost=[Lost(Place("in", 3, 14), "m0", 1500, "join")])
+    found = outcome(findings, episode("kill-acker", 1000, 2000, progress=3.25, replayed=12))
+    write_report(found, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "| kill-acker | 1 | 1 | 1 | 0 | 12 | 3.2 | 3.2 | 2.0 |" in page
+    assert "seed 5: `./run chaos --minutes 10 --seed 5`" in page
+    assert "Kafka 4." in page
+    assert "ZooKeeper 3." in page
+    assert "**not met**: lost: 1 of 1 messages" in page
+    assert "1 messages are lost: Lost(place=Place(topic='in', partition=3, offset=14)" in page
+    assert "Left out: disk-full, as only root may." in page
+    print_outcome(found, Console(width=120))
+    said = capsys.readouterr().out
+    assert "NOT MET  lost: 1 of 1 messages" in said
+    assert "kill-acker" in said

@@ -1,0 +1,39 @@
+"""How a command ends when it is told to."""
+
+import signal
+import sys
+import time
+
+import pytest
+
+from kstorm.local.cli import run_command
+
+
+class Interrupted:
+    """An object amid whose end a Ctrl-C comes."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)
+
+
+def test_an_interruption_is_not_lost_in_a_finalizer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python drops what is raised there."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def command() -> int:
+        found: object = Interrupted()
+        del found
+        time.sleep(10)
+        return 0
+
+    try:
+        assert run_command("test", command) == 130
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert "interrupted" in capsys.readouterr().err

@@ -1,0 +1,318 @@
+"""Schemes and serializers of a schema registry, against a stub of its protocol (`tests.registry_stub`)."""
+
+import copy
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import pytest
+from confluent_kafka import Message
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.message_factory import GetMessageClass
+
+from kstorm.errors import ConfigError, NotYetError
+from kstorm.kafka import KafkaHosts, MultiScheme, SchemeAsMultiScheme, SpoutConfig
+from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.ports import Partition, SourceMessage
+from kstorm.kafka.serializer import Serializer
+from kstorm.local.ports import reserve_port
+from kstorm.registry import (
+    AvroScheme,
+    AvroSerializer,
+    JsonSchemaScheme,
+    JsonSchemaSerializer,
+    ProtobufScheme,
+    ProtobufSerializer,
+    SchemaRegistry,
+)
+from kstorm.topology import Fields
+from tests.registry_stub import RegistryStub
+from tests.unit.kafka.conftest import FakeCollector
+
+T = TypeVar("T")
+
+AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "WordCount",
+        "fields": [{"name": "word", "type": "string"}, {"name": "count", "type": "long"}],
+    }
+)
+JSON = json.dumps(
+    {
+        "title": "WordCount",
+        "type": "object",
+        "properties": {"word": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["word"],
+    }
+)
+ENTRY = {"word": "cow", "count": 3}
+
+
+def word_count() -> Any:
+    """A class as protoc would generate it: message WordCount { string word = 1; int64 count = 2; repeated string tags = 3; }"""
+    file = descriptor_pb2.FileDescriptorProto(name="word_count.proto", package="words", syntax="proto3")
+    message = file.message_type.add(name="WordCount")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    message.field.add(name="word", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    message.field.add(name="count", number=2, type=kinds.TYPE_INT64, label=kinds.LABEL_OPTIONAL)
+    message.field.add(name="tags", number=3, type=kinds.TYPE_STRING, label=kinds.LABEL_REPEATED)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("words.WordCount"))
+
+
+PROTO = word_count()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again soon."""
+    monkeypatch.setattr("kstorm.registry.client._PAUSE_SECS", 0.01)
+
+
+@pytest.fixture
+def stub() -> Iterator[RegistryStub]:
+    """Run a stub of a registry."""
+    with RegistryStub() as running:
+        yield running
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[Any], Any]]:
+    """Return a function that opens a copy of a scheme or serializer, as a task does."""
+    running: list[Any] = []
+
+    def open_copy(template: Any) -> Any:
+        own = copy.deepcopy(template)
+        running.append(own)
+        own.open(*([] if hasattr(own, "deserialize") else [False]))
+        return own
+
+    yield open_copy
+    for each in running:
+        each.close()
+
+
+def at_last(call: Callable[[], T]) -> T:
+    """What a call comes to when it no longer says `NotYetError`."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return call()
+        except NotYetError:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+
+def kinds(url: str) -> dict[str, tuple[Any, Any]]:
+    """A scheme and a serializer of each kind."""
+    registry = SchemaRegistry(url)
+    return {
+        "avro": (AvroScheme(registry, "count", "word"), AvroSerializer(registry, AVRO)),
+        "json": (JsonSchemaScheme(registry, "count", "word"), JsonSchemaSerializer(registry, JSON)),
+        "protobuf": (ProtobufScheme(registry, PROTO, "count", "word"), ProtobufSerializer(registry, PROTO)),
+    }
+
+
+@pytest.fixture(params=["avro", "json", "protobuf"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind in turn."""
+    return str(request.param)
+
+
+def test_what_a_serializer_writes_its_scheme_reads(stub: RegistryStub, opened: Any, kind: str) -> None:
+    """The schema is registered under the topic's subject, once; its id comes before the bytes; fields are in order."""
+    scheme, serializer = map(opened, kinds(stub.url)[kind])
+    written = at_last(lambda: serializer.serialize("counts", ENTRY))
+    assert written[:5] == b"\x00\x00\x00\x00\x01"
+    assert list(stub.subjects) == ["counts-value"]
+    assert serializer.serialize("counts", None) is None
+    assert scheme.output_fields == Fields("count", "word")
+    assert list(at_last(lambda: scheme.deserialize(written))) == [3, "cow"]
+    asked = len(stub.requests)
+    assert serializer.serialize("counts", {**ENTRY, "count": 4}) != written
+    assert list(scheme.deserialize(written)) == [3, "cow"]
+    assert len(stub.requests) == asked
+
+
+def test_a_registry_that_is_down_costs_no_message(opened: Any, kind: str) -> None:
+    """Reading and writing say not yet, and why, without the login; when the registry is up, it goes on."""
+    port = reserve_port()
+    scheme, serializer = map(opened, kinds(f"http://user:secret@127.0.0.1:{port}")[kind])
+    for call in (
+        lambda: scheme.deserialize(b"\x00\x00\x00\x00\x01\x00\x06cow\x06"),
+        lambda: serializer.serialize("t", ENTRY),
+    ):
+        said = reasons_of(call, "does not tell")
+        assert f"http://127.0.0.1:{port} does not tell" in said
+        assert "secret" not in said
+    with RegistryStub(port):
+        written = at_last(lambda: serializer.serialize("t", ENTRY))
+        assert list(at_last(lambda: scheme.deserialize(written))) == [3, "cow"]
+
+
+def reasons_of(call: Callable[[], Any], wanted: str) -> str:
+    """The reason why not yet that has these words."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with pytest.raises(NotYetError) as error:
+            call()
+        if wanted in str(error.value):
+            return str(error.value)
+        time.sleep(0.002)
+    raise AssertionError(f"never {wanted!r}")
+
+
+@pytest.mark.parametrize("status", [200, 401, 404, 500, 503])
+def test_an_answer_that_is_none_of_a_registrys_is_no_answer(stub: RegistryStub, opened: Any, status: int) -> None:
+    """Whatever else listens there, a proxy with a page of its own say: no message is given up for it."""
+    scheme, serializer = map(opened, kinds(stub.url)["avro"])
+    written = at_last(lambda: serializer.serialize("counts", ENTRY))
+    stub.answers = status
+    assert "does not tell schema 1" in reasons_of(lambda: scheme.deserialize(written), "does not tell")
+    stub.answers = None
+    assert list(at_last(lambda: scheme.deserialize(written))) == [3, "cow"]
+
+
+def test_a_schema_that_the_registry_does_not_know_makes_a_message_unreadable(
+    stub: RegistryStub, opened: Any, kind: str
+) -> None:
+    """That is an answer."""
+    scheme, _ = kinds(stub.url)[kind]
+    reading = opened(scheme)
+    with pytest.raises(ValueError, match="refuses schema 77: Schema 77 not found"):
+        at_last(lambda: reading.deserialize(b"\x00\x00\x00\x00\x4d\x00\x06cow\x06"))
+
+
+def test_bytes_that_are_none_of_a_registrys_are_refused_at_once(stub: RegistryStub, opened: Any, kind: str) -> None:
+    """The registry is not even asked."""
+    scheme = opened(kinds(stub.url)[kind][0])
+    for value in (b"", b"\x00\x01", b"plain text", b'{"word": "a", "count": 1}'):
+        with pytest.raises(Exception) as error:  # noqa: PT011 - each library has its own
+            scheme.deserialize(value)
+        assert not isinstance(error.value, NotYetError)
+    assert stub.requests == []
+
+
+def test_bytes_that_do_not_fit_their_schema_are_refused(stub: RegistryStub, opened: Any, kind: str) -> None:
+    """Not waited for: the schema is known."""
+    scheme, serializer = map(opened, kinds(stub.url)[kind])
+    written = at_last(lambda: serializer.serialize("counts", ENTRY))
+    with pytest.raises(Exception) as error:  # noqa: PT011 - each library has its own
+        at_last(lambda: scheme.deserialize(written[:6] + b"\xff" * 12))
+    assert not isinstance(error.value, NotYetError)
+
+
+def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: Any) -> None:
+    """The error names the field and what there is; of a Protobuf class it is seen at once."""
+    registry = SchemaRegistry(stub.url)
+    writing = opened(JsonSchemaSerializer(registry, JSON))
+    written = at_last(lambda: writing.serialize("t", {"word": "cow"}))
+    scheme = opened(JsonSchemaScheme(registry, "word", "count"))
+    with pytest.raises(ValueError, match="no member 'count', only 'word'"):
+        at_last(lambda: scheme.deserialize(written))
+    with pytest.raises(ConfigError, match=r"words\.WordCount has no field 'size', only word, count, tags"):
+        ProtobufScheme(registry, PROTO, "word", "size")
+
+
+def test_a_readers_schema_fills_in_what_an_older_writer_did_not_have(stub: RegistryStub, opened: Any) -> None:
+    """Avro's resolution, by confluent-kafka."""
+    registry = SchemaRegistry(stub.url)
+    writing = opened(AvroSerializer(registry, AVRO))
+    written = at_last(lambda: writing.serialize("t", ENTRY))
+    newer = json.loads(AVRO)
+    newer["fields"].append({"name": "language", "type": "string", "default": "en"})
+    scheme = opened(AvroScheme(registry, "word", "language", schema=json.dumps(newer)))
+    assert list(at_last(lambda: scheme.deserialize(written))) == ["cow", "en"]
+
+
+def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
+    """Each is asked for in turn, and none is waited for."""
+    stub.schemas = {
+        1: {"schema": '{"type": "record", "name": "Word", "fields": [{"name": "text", "type": "string"}]}'},
+        2: {
+            "schema": '{"type": "record", "name": "Count", "fields": [{"name": "word", "type": "Word"}]}',
+            "references": [{"name": "Word", "subject": "word", "version": 1}],
+        },
+    }
+    stub.subjects = {"word": [1]}
+    scheme = opened(AvroScheme(SchemaRegistry(stub.url), "word"))
+    assert list(at_last(lambda: scheme.deserialize(b"\x00\x00\x00\x00\x02\x06cow"))) == [{"text": "cow"}]
+
+
+def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> None:
+    """An incompatible schema stays so, however often it is asked."""
+    serializer = opened(AvroSerializer(SchemaRegistry(stub.url), AVRO))
+    with pytest.raises(ValueError, match="refuses the id of 'refused-value': Schema being registered is incompatible"):
+        at_last(lambda: serializer.serialize("refused", ENTRY))
+
+
+def test_a_registry_that_hangs_holds_nobody_up(opened: Any, kind: str) -> None:
+    """It takes connections and never answers: each call returns at once."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        registry = SchemaRegistry(f"http://127.0.0.1:{silent.getsockname()[1]}", {"timeout": 1})
+        scheme = {
+            "avro": AvroScheme(registry, "word"),
+            "json": JsonSchemaScheme(registry, "word"),
+            "protobuf": ProtobufScheme(registry, PROTO, "word"),
+        }[kind]
+        reading = opened(scheme)
+        began = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(NotYetError, match="is being asked for schema 1"):
+                reading.deserialize(b"\x00\x00\x00\x00\x01\x00\x06cow\x06")
+        assert time.monotonic() - began < 0.9
+
+
+def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened: Any) -> None:
+    """Messages wait in the partition; then the readable ones are emitted and the others are dead letters."""
+    scheme, serializer = kinds(stub.url)["avro"]
+    writing = opened(serializer)
+    written = at_last(lambda: writing.serialize("t", ENTRY))
+    collector, reading = FakeCollector(), opened(scheme)
+    config = SpoutConfig(KafkaHosts(), "t", "", "s", scheme=cast("MultiScheme", SchemeAsMultiScheme(reading)))
+    manager = PartitionManager(Partition("t", 0), config, collector, offset=0)
+    values = [written, b"\x00\x00\x00\x00\x4d\x06cow\x06", written, b"?"]
+    manager.fill(cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values))
+    stub.answers = 503
+    deadline = time.monotonic() + 20
+    while "503" not in str(manager.not_yet):
+        manager.next(0.0)
+        assert time.monotonic() < deadline
+    assert (collector.letters, collector.emitted, manager.last_completed_offset) == ([], [], 0)
+    stub.answers = None
+    while len(collector.letters) < 2:
+        manager.next(0.0)
+        assert time.monotonic() < deadline
+    assert [id.offset for _, id, _ in collector.emitted] == [0, 2]
+    assert [letter.offset for letter in collector.letters] == [1, 3]
+
+
+@pytest.mark.parametrize("module", ["avro", "json_schema", "protobuf"])
+def test_without_the_extra_it_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a task opens it; the topology itself can be loaded by services that neither read nor write."""
+    monkeypatch.setitem(sys.modules, f"confluent_kafka.schema_registry.{module}", None)
+    scheme, serializer = kinds("http://localhost:1")[module.removesuffix("_schema")]
+    for open_it in (scheme.open, lambda: serializer.open(is_key=False)):
+        with pytest.raises(ConfigError, match=r"is missing: install kstorm\[registry\]"):
+            open_it()
+
+
+def test_wrong_settings_are_named(stub: RegistryStub) -> None:
+    """In one line, without a password."""
+    with pytest.raises(ConfigError, match="a schema registry at 'host:8081': give http://host:port"):
+        SchemaRegistry("user:secret@host:8081")
+    assert "secret" not in repr(SchemaRegistry("http://user:secret@host:8081", {"basic.auth.user.info": "a:secret"}))
+    with pytest.raises(ConfigError, match="AvroScheme without fields"):
+        AvroScheme(SchemaRegistry(stub.url))
+    with pytest.raises(ConfigError, match=r"properties of the schema registry at \S+: .*no\.such"):
+        AvroScheme(SchemaRegistry(stub.url, {"no.such": 1}), "word").open()
+    serializer: Serializer = AvroSerializer(SchemaRegistry(stub.url), '{"type": "none"}')
+    with pytest.raises(ConfigError, match="AvroSerializer cannot use its schema or properties"):
+        serializer.open(is_key=False)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="the reader's schema of an AvroScheme cannot be used"):
+        AvroScheme(SchemaRegistry(stub.url), "word", schema='{"type": "none"}').open()

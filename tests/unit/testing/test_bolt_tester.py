@@ -1,0 +1,280 @@
+"""`BoltTester`: one bolt by hand."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kstorm.errors import EmitError, TopologyError
+from kstorm.testing import BoltTester
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    FailedException,
+    OutputFieldsDeclarer,
+    Tuple,
+    TupleBatch,
+)
+from tests.unit.testing.wordcount import Count, Hold, Split
+
+
+class Told(Bolt):
+    """Does what the word in its tuple says."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("value")
+        declarer.declare_stream("side", "value", "more")
+        declarer.declare_stream("direct", "value", direct=True)
+        declarer.declare_stream("bare")
+
+    def execute(self, tuple: Tuple) -> None:
+        getattr(self, tuple["order"])(tuple)
+
+    def anchored(self, tuple: Tuple) -> None:
+        self.collector.emit(["x"], tuple)
+        self.collector.ack(tuple)
+
+    def unanchored(self, tuple: Tuple) -> None:
+        self.collector.emit(["x"])
+        self.collector.ack(tuple)
+
+    def forget(self, tuple: Tuple) -> None:
+        self.collector.emit(["x"], tuple)
+
+    def fail(self, tuple: Tuple) -> None:
+        self.collector.fail(tuple)
+
+    def side(self, tuple: Tuple) -> None:
+        self.collector.emit(["x", (1, 2)], tuple, stream="side")
+        (consumer,) = self.context.get_component_tasks("consumer")
+        self.collector.emit(["y"], tuple, stream="direct", task=consumer)
+        self.collector.emit([], tuple, stream="bare")
+        self.collector.ack(tuple)
+
+    def late(self, tuple: Tuple) -> None:
+        self.collector.ack(tuple)
+        self.collector.emit(["x"], tuple)
+
+    def patience(self, tuple: Tuple) -> None:
+        self.collector.reset_timeout(tuple)
+
+    def report(self, tuple: Tuple) -> None:
+        self.collector.report_error(ValueError("odd"))
+        self.collector.ack(tuple)
+
+
+def test_a_basic_bolt() -> None:
+    """Messages are numbered; what it emits hangs on its input, which is acked."""
+    split = BoltTester(Split(), "sentence")
+    assert [split.give(["the cow"]), split.give([""]), split.give(["moon"])] == [0, 1, 2]
+    assert split.emitted() == [["the"], ["cow"], ["moon"]]
+    assert split.anchors() == [[0], [0], [2]]
+    assert (split.acked, split.failed, split.held, split.errors) == ([0, 1, 2], [], [], [])
+
+
+def test_a_bolt_that_raises() -> None:
+    """The message fails; an error is kept unless it is a `FailedException`."""
+
+    class Refuse(Split):
+        def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+            if not tuple["sentence"]:
+                raise FailedException("empty")
+            super().execute(tuple, collector)
+
+    split = BoltTester(Refuse(), "sentence")
+    split.give(["raise"])
+    split.give([""])
+    split.give(["fine"])
+    assert (split.failed, split.acked) == ([0, 1], [2])
+    assert [str(error.error) for error in split.errors] == ["cannot"]
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome", "anchors"),
+    [
+        ("anchored", "acked", [[0]]),
+        ("unanchored", "acked", [[]]),
+        ("forget", "held", [[0]]),
+        ("fail", "failed", []),
+        ("side", "acked", []),
+        ("patience", "held", []),
+        ("report", "acked", []),
+    ],
+)
+def test_what_became_of_a_message(order: str, outcome: str, anchors: list[Any]) -> None:
+    """It is acked, failed, or held; and what was emitted hangs on it or on nothing."""
+    told = BoltTester(Told(), "order")
+    told.give([order])
+    assert {name: getattr(told, name) for name in ("acked", "failed", "held")} == {
+        "acked": [],
+        "failed": [],
+        "held": [],
+        outcome: [0],
+    }
+    assert told.anchors() == anchors
+    assert told.reset == ([0] if order == "patience" else [])
+    assert [str(error.error) for error in told.errors] == (["odd"] if order == "report" else [])
+
+
+def test_an_emit_that_comes_after_the_ack() -> None:
+    """It is refused: the message is done, and would not wait for it."""
+    told = BoltTester(Told(), "order")
+    told.give(["late"])
+    assert (told.acked, told.emitted()) == ([0], [])
+    assert isinstance(told.errors[0].error, EmitError)
+
+
+def test_streams() -> None:
+    """Each has its own; values are as a consumer gets them; a direct stream goes to the consumer's task."""
+    told = BoltTester(Told(), "order")
+    told.give(["side"])
+    assert told.emitted("side") == [["x", [1, 2]]]
+    assert told.emitted("direct") == [["y"]]
+    assert (told.emitted("bare"), told.anchors("bare")) == ([[]], [[0]])
+    assert told.emitted() == []
+    with pytest.raises(TopologyError, match="the bolt declares no stream 'aside'"):
+        told.emitted("aside")
+
+
+class Pair(Bolt):
+    """Joins two tuples of one tree."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, Tuple] = {}
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("left", "right")
+
+    def execute(self, tuple: Tuple) -> None:
+        other = self.waiting.pop(tuple.root, None)
+        if other is None:
+            self.waiting[tuple.root] = tuple
+            return
+        self.collector.emit([other["left"], tuple["right"]], [other, tuple])
+        self.collector.ack(other)
+        self.collector.ack(tuple)
+
+
+def test_a_join_of_two_inputs() -> None:
+    """Tuples given under one id are of one tree, which is done when all of them are."""
+    pair = BoltTester(Pair(), inputs={"a": ["left"], ("b", "named"): ["right"]})
+    pair.give([1], "a", "m1")
+    pair.give([2], "a", "m2")
+    assert pair.held == ["m1", "m2"]
+    pair.give([3], ("b", "named"), "m2")
+    assert (pair.emitted(), pair.anchors()) == ([[2, 3]], [["m2"]])
+    assert (pair.acked, pair.held) == (["m2"], ["m1"])
+    pair.give([4], ("b", "named"), "m1")
+    assert pair.acked == ["m1", "m2"]
+
+
+class Gather(Hold):
+    """Emits one tuple for all that it holds."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("count")
+
+    def get_component_configuration(self) -> dict[str, Any]:
+        return {"topology_tick_tuple_freq_secs": 5}
+
+    def execute(self, tuple: Tuple) -> None:
+        if tuple.is_tick:
+            self.collector.emit([len(self.held)], self.held)
+        super().execute(tuple)
+
+
+def test_ticks() -> None:
+    """A bolt that works on ticks; what hangs on several messages says so; it is the object that was given."""
+    gather = BoltTester(Gather(), "x")
+    gather.give(["a"])
+    gather.give(["b"])
+    assert gather.held == [0, 1]
+    assert len(gather.bolt.held) == 2
+    gather.tick()
+    assert (gather.emitted(), gather.anchors(), gather.acked) == ([[2]], [[0, 1]], [0, 1])
+    with pytest.raises(TopologyError, match="gets no tick tuples: let get_component_configuration"):
+        BoltTester(Hold(), "x").tick()
+    ticked = BoltTester(Hold(), "x", topology_tick_tuple_freq_secs=1)
+    ticked.give(["a"])
+    ticked.tick()
+    assert ticked.acked == [0]
+
+
+def test_an_async_bolt_with_state() -> None:
+    """Its coroutines are awaited; the state is there to be read and written."""
+    count = BoltTester(Count(), "word")
+    count.bolt.state.put("a", 6)
+    count.give(["a"])
+    count.give(["b"])
+    assert count.emitted() == [["a", 7], ["b", 1]]
+    assert dict(count.bolt.state.items()) == {"a": 7, "b": 1}
+
+
+def test_a_bolt_that_takes_batches() -> None:
+    """It gets one of one tuple."""
+
+    class Batches(BasicBolt):
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            declarer.declare("twice")
+
+        def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+            collector.emit_batch([[2 * value for value in batch["value"]]])
+
+    batches = BoltTester(Batches(), "value")
+    batches.give([4])
+    assert (batches.emitted(), batches.anchors(), batches.acked) == ([[8]], [[0]], [0])
+
+
+def test_what_the_bolt_does_later() -> None:
+    """An ack that comes from a callback is noted by `settle`."""
+    hold = BoltTester(Hold(), "x")
+    hold.give(["a"])
+    hold.bolt.collector.ack(hold.bolt.held[0])
+    hold.settle()
+    assert hold.acked == [0]
+
+
+def test_a_tuple_too_large() -> None:
+    """Its message fails and the error says why."""
+    told = BoltTester(Split(), "sentence")
+    told.give(["x" * 800_000])
+    told.give(["fine"])
+    (error,) = told.errors
+    assert (told.failed, told.acked) == ([0], [1])
+    assert "on the stream 'default'" in str(error.error)
+
+
+def test_resources_settings_and_cleanup() -> None:
+    """Are the bolt's as in a service."""
+    cleaned: list[str] = []
+
+    class Asks(Split):
+        async def cleanup(self) -> None:
+            await asyncio.sleep(0)
+            cleaned.append(self.context.resources["name"])
+
+    asks = BoltTester(Asks(), "sentence", resources={"name": "lent"}, topology_debug=True)
+    assert asks.bolt.config.topology_debug
+    asks.close()
+    assert cleaned == ["lent"]
+
+
+def test_wrong_tuples() -> None:
+    """What is no input of the bolt is answered with its inputs."""
+    pair = BoltTester(Pair(), inputs={"a": ["left"], ("b", "named"): ["right"]})
+    for source in (None, "c", "b"):
+        with pytest.raises(TopologyError, match=r"the bolt's inputs are 'a', \('b', 'named'\)"):
+            pair.give([1], source)
+    with pytest.raises(TopologyError, match=r"2 values given for 1 fields \(left\)"):
+        pair.give([1, 2], "a")
+    with pytest.raises(TypeError, match="object"):
+        pair.give([object()], "a")
+    assert pair.held == []
+
+
+def test_numbers_do_not_meet_ids() -> None:
+    """A number that was given as an id is passed over."""
+    split = BoltTester(Split(), "sentence")
+    split.give(["a"], message_id=1)
+    assert [split.give(["b"]), split.give(["c"])] == [2, 3]

@@ -1,0 +1,33 @@
+"""Every block of Python in docs/testing.md runs, and its tests pass."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+
+
+def blocks(page: str) -> str:
+    """The page as a module: whatever is no block of Python is left empty, so that line numbers stay the page's."""
+    lines: list[str] = []
+    inside = False
+    for line in page.splitlines():
+        fence = line.startswith("```")
+        lines.append("" if fence or not inside else line)
+        if fence:
+            inside = line == "```python"
+    return "\n".join(lines) + "\n"
+
+
+def test_the_blocks_of_the_page_run(tmp_path: Path) -> None:
+    """All of them, as one module of tests."""
+    module = blocks(PAGE.read_text())
+    (tmp_path / "test_page.py").write_text(module)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "test_page.py"]
+    env = {**os.environ, "CI": "true"}  # Hypothesis then draws the same each time, however slow the machine is
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == pytest.ExitCode.OK, ran.stdout + ran.stderr
+    assert module.count("\ndef test_") == 12

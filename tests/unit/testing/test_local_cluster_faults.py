@@ -1,0 +1,106 @@
+"""What else may happen to a `LocalCluster`: tasks move, disks get lost, partitions stand still, offsets go back."""
+
+import pytest
+
+from kstorm.errors import TopologyError
+from kstorm.testing import FeederSpout, LocalCluster
+from kstorm.testing.placement import DiskFate
+from tests.unit.testing.wordcount import wordcount
+
+
+@pytest.fixture
+def feeder() -> FeederSpout:
+    return FeederSpout("sentence")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, seed: int) -> None:
+    """Bolts and ackers are scaled up and down, again and again: every count exact, every message acked once."""
+    with LocalCluster(wordcount(feeder, topology_acker_executors=2), seed) as cluster:
+        for number in range(60):
+            feeder.feed(["a"], number)
+        for component, executors in [("split", 1), ("count", 3), ("acker", 1), ("acker", 3), ("count", 1)] * 3:
+            for _ in range(30):
+                cluster.step()
+            cluster.scale(component, executors)
+        cluster.run_until_idle()
+        assert sorted(cluster.acked("sentences")) == list(range(60))
+        assert sorted(count for _, count in cluster.emitted("count")) == list(range(1, 61))
+        assert cluster.executors("count") == 1
+        assert cluster.failed("sentences") == []
+
+
+def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
+    """Nobody would run its tasks."""
+    with LocalCluster(wordcount(feeder)) as cluster, pytest.raises(TopologyError, match="'count' cannot run on 0"):
+        cluster.scale("count", 0)
+
+
+@pytest.mark.parametrize("disk", ["lost", "old"])
+def test_state_is_recovered_from_its_changelog(feeder: FeederSpout, disk: DiskFate) -> None:
+    """Onto an empty disk, and onto one that has an earlier state."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        for times in range(1, 4):
+            feeder.feed(["a"], times)
+            cluster.run_until_idle()
+            cluster.checkpoint()
+            if times == 2:
+                cluster.crash("count")  # the disk of this life becomes an old one
+        cluster.crash("count", disk=disk)
+        feeder.feed(["a"], 4)
+        cluster.run_until_idle()
+        assert cluster.emitted("count")[-1] == ["a", 4]
+
+
+def test_a_partition_that_stands_still_holds_what_goes_through_it(feeder: FeederSpout) -> None:
+    """Until it is healed; all others go on."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        cluster.stall("wc.__acker", 0)
+        cluster.stall("wc.__acker", 1)
+        cluster.stall("wc.__acker", 2)
+        cluster.stall("wc.__acker", 3)
+        feeder.feed(["a b"], 1)
+        while len(cluster.emitted("count")) < 2:
+            assert cluster.step()
+        assert cluster.acked("sentences") == []
+        assert cluster.heal()
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == [1]
+
+
+def test_an_acker_whose_offsets_go_back_applies_nothing_twice(feeder: FeederSpout) -> None:
+    """Its buckets say what they include: trees that are open stay so, and complete when they do."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        cluster.stall("wc.count", 0)
+        cluster.stall("wc.count", 1)
+        cluster.stall("wc.count", 2)
+        feeder.feed(["a b"], 1)
+        for _ in range(200):
+            cluster.step()
+        cluster.begin_checkpoint("acker")
+        for _ in range(100):
+            cluster.step()
+        assert cluster.open_trees == 1
+        cluster.rewind("acker", to=0)
+        cluster.crash("acker")
+        for _ in range(100):
+            cluster.step()
+        assert cluster.open_trees == 1
+        assert cluster.acked("sentences") == []
+        cluster.heal()
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == [1]
+        assert cluster.seen["skipped records"] > 0
+
+
+def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
+    """What the duplicates hold up fails by its timeout; nothing is acked too early or twice."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        cluster.disturb(duplicate=0.5, reorder=0.5)
+        for number in range(20):
+            feeder.feed(["a b c"], number)
+        cluster.advance_time(100)
+        told = cluster.acked("sentences") + cluster.failed("sentences")
+        assert sorted(told) == list(range(20))
+        assert cluster.failed("sentences")
+        assert cluster.pending == 0
