@@ -56,7 +56,8 @@ class RabbitMQServer:
         self._home = workdir / "rabbitmq"
         self._home.mkdir(parents=True)
         epmd_port = reserve_port()
-        environment = {
+        self._scripts = scripts
+        self._environment = environment = {
             "HOME": str(self._home),  # for the cookie
             "ERL_EPMD_PORT": str(epmd_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -100,7 +101,12 @@ class RabbitMQServer:
         self._node.stop(30)
 
     def kill(self) -> None:
-        """Kills the node; it can be started again."""
+        """Kills the node, once the definitions of its queues are on disk; it can be started again.
+
+        Mnesia, which keeps them, answers before that: a queue of the last second would be gone with the node.
+        """
+        control: list[str | Path] = [self._scripts / "rabbitmqctl", "eval", "mnesia:sync_log()."]
+        subprocess.run(control, env=os.environ | self._environment, check=True, capture_output=True, timeout=60)
         self._node.kill()
 
     def pause(self) -> None:

@@ -19,6 +19,7 @@ from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
 Open = Callable[..., RabbitMQReader]
+RETRY_SECS = 30.0  # the longest that a reader with the default settings waits before it connects again
 
 
 @pytest.fixture(scope="module")
@@ -305,5 +306,5 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
         rabbitmq.start()
         engine.until(lambda: not rabbitmq.ready(queue) and not engine.total("messages", "pending"), 120, "it is done")
         assert set(engine.records()) == set(range(count))
-        assert not (spout.status() or {})["not_ready"]
+        engine.until(lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness")
     assert rabbitmq.ready(queue) == 0
