@@ -100,7 +100,7 @@ class BoltProcess(Process):
             before = bolt.executed
             self.world.run(bolt.tick(self.world.now))
             if bolt.executed != before:
-                self.changed = True
+                self.changed = self.unsaved = True
                 self.needs_checkpoint = bool(self.states)
 
     def close(self) -> None:
@@ -279,6 +279,7 @@ class AckerProcess(Process):
         """Ages the rows."""
         while self.world.now >= self._next_rotation:
             self._next_rotation += self._every
+            self.unsaved = True
             for ledger in self.ledgers.values():
                 ledger.rotate()
 

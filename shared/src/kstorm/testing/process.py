@@ -34,6 +34,8 @@ class Process(Actor):
         """Whether anything happened since the outbox was last drained."""
         self.needs_checkpoint = False
         """Whether something may leave only with a checkpoint."""
+        self.unsaved = True
+        """Whether a checkpoint would store or commit anything that the one before did not."""
         self.zombie = False
         """Whether another process has its tasks, and it does not know it yet."""
         self.background: list[Callable[[], list[Step]]] = []
@@ -65,14 +67,16 @@ class Process(Actor):
         return steps
 
     def begin_checkpoint(self) -> None:
-        """Starts a checkpoint, unless one is under way; it goes on as steps of the schedule."""
-        if self._checkpoint is None:
+        """Starts a checkpoint, unless one is under way or there is nothing to store; it goes on as steps of the schedule."""
+        if self._checkpoint is None and (self.unsaved or self._leaving or self.zombie):
+            self.unsaved = False
             self._checkpoint = self.checkpoint()
             self._leaving_with_this = list(self._leaving)
         self.wake()
 
     def start(self, task: int) -> None:
         """Takes on a task, from what is stored and committed of it."""
+        self.unsaved = True
         self.start_task(task)
         self.wake()
 
@@ -188,7 +192,7 @@ class Process(Actor):
         place, log = self._inputs[task]
         offset = self._position[task]
         self._position[task] = offset + 1
-        self.changed = True
+        self.changed = self.unsaved = True
         try:
             self.take(task, log[offset], offset)
         except FrameError as error:

@@ -18,7 +18,7 @@ from kstorm.local.sim.page import print_outcome, write_page
 from kstorm.local.sim.reached import Line, traced
 from kstorm.testing.simulation import ViolationError, run_schedule
 
-_CHUNK: Final = 50
+_CHUNK: Final = 100
 """Schedules that a worker runs at a time; the first of them is traced."""
 _MOST_VIOLATIONS: Final = 10
 
@@ -101,7 +101,7 @@ def run_chunk(seeds: Sequence[int]) -> Outcome:
     """Runs some schedules one after the other; the lines that the first of them reaches are noted."""
     outcome = Outcome(traced=1)
     gc.collect()
-    gc.disable()  # a tenth of the time, and what fifty schedules leave behind is little
+    gc.disable()  # a tenth of the time, and what a hundred schedules leave behind is little
     for seed in seeds:
         outcome.schedules += 1
         try:
