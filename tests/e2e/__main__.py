@@ -1,0 +1,98 @@
+"""`python -m tests.e2e`, which `./run e2e` starts."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from kstorm.errors import ConfigError
+from kstorm.local.cli import run_command
+from tests.e2e.disturbances import Disturbance, disturbances
+from tests.e2e.images import make_images
+from tests.e2e.kube import Kube, until
+from tests.e2e.outcome import Episode, Outcome
+from tests.e2e.release import Release
+
+_SETTLE_SECS = 10.0
+"""After a disturbance, so that what it replays is told from what the next one does."""
+
+
+def main() -> int:
+    """Runs it; 0 well, 1 something is not as promised, 2 it could not be run."""
+    parser = argparse.ArgumentParser(
+        prog="./run e2e", description="Install word count on the cluster of KUBECONFIG, disturb it, and audit the sink."
+    )
+    parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no upgrade")
+    parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="sentences a second (default 40)")
+    parser.add_argument("--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)")
+    parser.add_argument("--no-build", action="store_true", help="the cluster has the images already")
+    parser.add_argument("--keep", action="store_true", help="leave the release when something goes wrong")
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="write the table into docs/operations.md or such a page")
+    arguments = parser.parse_args()
+    return run_command("kstorm e2e", lambda: _run(arguments, Console()))
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.report is not None and not arguments.report.exists():
+        raise ConfigError(f"--report {arguments.report}: there is no such page to write into")
+    kube = Kube(arguments.namespace)
+    version = kube.kubectl("version")
+    if kube.kubectl("get", "namespace", arguments.namespace, "--ignore-not-found"):
+        raise ConfigError(f"the namespace {arguments.namespace!r} is there already: remove it, or name another")
+    tags = make_images(console, build=not arguments.no_build, short=arguments.short)
+    release = Release(kube, tags[0])
+    whole = False
+    try:
+        outcome = _story(release, tags[-1], arguments, console, version)
+        whole = True
+    finally:
+        if whole or not arguments.keep:
+            console.print("removing the namespace")
+            kube.kubectl("delete", "namespace", arguments.namespace, "--ignore-not-found", "--wait", timeout=300)
+    outcome.show(console)
+    if arguments.report is not None:
+        outcome.write(arguments.report)
+    return 1 if list(outcome.faults()) else 0
+
+
+def _story(release: Release, next_tag: str, arguments: argparse.Namespace, console: Console, version: str) -> Outcome:
+    with console.status("helm install"):
+        began = time.monotonic()
+        release.install()
+    console.print(f"installed and ready after {time.monotonic() - began:.0f} s")
+    release.feed(arguments.rate)
+    until(lambda: release.samples()[-1].sink > 0, 120, "the first word in the sink")
+    episodes = [_episode(release, one, console) for one in disturbances(release, arguments.short, next_tag)]
+    samples = release.samples()
+    posted = release.stop_feeding()
+    with console.status("the audit"):
+        audit = release.audit()
+    with console.status("helm test"):
+        release.test()
+    console.print("helm test passed")
+    left = release.uninstall()
+    return Outcome(episodes, samples, audit, posted, left, _circumstances(version, arguments.rate))
+
+
+def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
+    begin = time.time()
+    with console.status(one.name):
+        one.do()
+        release.await_ready()
+        ready = time.time()
+        before = release.samples()[-1].sink
+        until(lambda: release.samples()[-1].sink > before, 180, f"progress after: {one.name}")
+        time.sleep(_SETTLE_SECS)
+    console.print(f"{one.name}: ready again after {ready - begin:.1f} s")
+    return Episode(one.name, begin, ready, time.time())
+
+
+def _circumstances(version: str, rate: float) -> str:
+    server = next((line.split()[-1] for line in version.splitlines() if line.startswith("Server")), "of no version")
+    return f"Kubernetes {server}, {rate:g} sentences a second"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What is done to the release while messages flow: what an operator does, and what happens to one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tests.e2e.release import ACKER, BOLTS, SPOUT, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """One of them."""
+
+    name: str
+    do: Callable[[], object]
+
+
+def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Disturbance]:
+    """In the order in which they are done; `short`: a bolt scaled, an acker deleted."""
+    yield Disturbance("kubectl scale split, 1 to 3", lambda: _scale(release, "split", 3))
+    if short:
+        yield Disturbance("an acker's pod is deleted", lambda: _delete_pod(release, ACKER))
+        return
+    yield Disturbance("kubectl scale split, 3 to 1", lambda: _scale(release, "split", 1))
+    yield Disturbance("kubectl scale the ackers, 1 to 2", lambda: _scale(release, ACKER, 2))
+    yield Disturbance("an acker's pod is deleted", lambda: _delete_pod(release, ACKER))
+    yield Disturbance("the spout's pod is deleted", lambda: _delete_pod(release, SPOUT))
+    for bolt in BOLTS:
+        yield Disturbance(f"the pod of {bolt} is deleted", lambda bolt=bolt: _delete_pod(release, bolt))  # type: ignore[misc]
+    yield Disturbance("the pod of count is deleted by force", lambda: _delete_pod(release, "count", "--force"))
+    yield Disturbance("helm upgrade to a new image", lambda: release.upgrade(next_tag))
+    for server in ("kafka", "zookeeper"):
+        yield Disturbance(f"{server} is restarted", lambda server=server: _restart(release, server))  # type: ignore[misc]
+
+
+def _scale(release: Release, component: str, replicas: int) -> None:
+    release.kube.kubectl("scale", release.workload(component), f"--replicas={replicas}")
+
+
+def _delete_pod(release: Release, component: str, *how: str) -> None:
+    release.kube.kubectl("delete", f"pod/{release.pods(component)[0]}", "--wait", *how)
+
+
+def _restart(release: Release, server: str) -> None:
+    release.kube.kubectl("rollout", "restart", release.server(server))
+    release.kube.roll_out(release.server(server))

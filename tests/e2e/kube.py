@@ -1,0 +1,120 @@
+"""kubectl and helm, as a user calls them."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstorm.errors import LocalError
+
+
+class Kube:
+    """One namespace of the cluster that KUBECONFIG names."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        for tool in ("kubectl", "helm"):
+            if shutil.which(tool) is None:
+                raise LocalError(f"{tool} is not on the PATH: install it, or name its folder there")
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        """Runs kubectl in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
+        return _run(["kubectl", "-n", self.namespace, *arguments], stdin, timeout)
+
+    def helm(self, *arguments: str, timeout: float = 600) -> str:
+        """Runs helm in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
+        return _run(["helm", "-n", self.namespace, *arguments], None, timeout)
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Creates or changes objects."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def get(self, *arguments: str) -> Any:
+        """Objects, as `kubectl get -o json` gives them."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def items(self, *arguments: str) -> list[Any]:
+        """The objects of a list."""
+        return list(self.get(*arguments)["items"])
+
+    def roll_out(self, workload: str, timeout: float = 240) -> None:
+        """Waits until all pods of a workload (`deployment/NAME`) are of its newest form, and ready."""
+        self.kubectl("rollout", "status", workload, f"--timeout={timeout:.0f}s", timeout=timeout + 10)
+
+    def run_pod(self, name: str, image: str, command: list[str], files: Mapping[str, str]) -> None:
+        """Starts a pod with these files in /inside; it is not started again when it ends. Replaces one of that name."""
+        self.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--ignore-not-found", "--wait")
+        security = {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+        container = {
+            "name": name,
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": command,
+            "securityContext": security,
+            "volumeMounts": [{"name": "inside", "mountPath": "/inside"}, {"name": "tmp", "mountPath": "/tmp"}],
+        }
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "terminationGracePeriodSeconds": 1,
+                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [container],
+                "volumes": [{"name": "inside", "configMap": {"name": name}}, {"name": "tmp", "emptyDir": {}}],
+            },
+        }
+        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)}, pod)
+
+    def await_end(self, pod: str, timeout: float) -> str:
+        """What a pod printed, once it has ended well. Raises `LocalError` with what it printed if it ended otherwise."""
+
+        def phase() -> str:
+            return str(self.get(f"pod/{pod}")["status"]["phase"])
+
+        until(lambda: phase() in ("Succeeded", "Failed"), timeout, f"the end of pod {pod}")
+        printed = self.kubectl("logs", pod)
+        if phase() == "Failed":
+            raise LocalError(f"pod {pod} failed:\n{printed[-3000:]}")
+        return printed
+
+
+def until(condition: Callable[[], object], timeout: float, what: str) -> None:
+    """Waits; raises `LocalError` after so many seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LocalError(f"waited {timeout:.0f} s for {what}")
+        time.sleep(0.5)
+
+
+def load_image(image: str) -> None:
+    """Gives the cluster an image by the command in KSTORM_IMAGE_LOADER; without one, it is pulled by the cluster."""
+    loader = os.environ.get("KSTORM_IMAGE_LOADER")
+    if loader:
+        _run([*loader.split(), image], None, 600)
+
+
+def in_checkout(path: str) -> Path:
+    """A file or folder of the checkout."""
+    return Path(__file__).parents[2] / path
+
+
+def _run(command: list[str], stdin: str | None, timeout: float) -> str:
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise LocalError(f"{' '.join(command)}: no end within {timeout:.0f} s") from None
+    if done.returncode:
+        raise LocalError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-3000:]}")
+    return done.stdout

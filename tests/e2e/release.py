@@ -1,0 +1,131 @@
+"""The release under test: word count with a Kafka and a ZooKeeper of its own, fed and audited by pods beside it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.e2e.kube import Kube, in_checkout, until
+
+NAME: Final = "wordcount"
+SOURCE: Final = "sentences"
+SINK: Final = "word-counts"
+SPOUT: Final = "sentences"
+BOLTS: Final = ("split", "count", "sink")
+ACKER: Final = "acker"
+_CHART: Final = in_checkout("helm/kstorm")
+_VALUES: Final = Path(__file__).with_name("values.yaml")
+_TEXTS: Final = ("README.md", "docs/guarantees.md", "docs/kafka.md", "docs/testing.md")
+_PATIENCE_SECS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the feeding pod saw at one moment."""
+
+    at: float
+    """Seconds since 1970, by its clock."""
+    taken: int
+    """Messages that Kafka had taken."""
+    sink: int
+    """Records in the sink."""
+
+
+class Release:
+    """Installs, changes and removes it."""
+
+    def __init__(self, kube: Kube, tag: str) -> None:
+        self.kube, self.tag = kube, tag
+
+    def install(self) -> None:
+        """`helm install --wait`."""
+        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values(self.tag))
+
+    def upgrade(self, tag: str) -> None:
+        """`helm upgrade --wait` to images of another tag."""
+        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(tag))
+
+    def test(self) -> None:
+        """`helm test`."""
+        self.kube.helm("test", NAME, "--timeout", "3m")
+
+    def uninstall(self) -> list[str]:
+        """`helm uninstall --wait`; what is left of the release, but for claims of volumes."""
+        self.kube.helm("uninstall", NAME, "--wait", "--timeout", "3m")
+        kinds = "all,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,jobs"
+        mine = ("-l", f"app.kubernetes.io/instance={NAME}")
+        until(lambda: not self.kube.items("pods", *mine), 120, "the end of the release's pods")
+        return [f"{item['kind']}/{item['metadata']['name']}" for item in self.kube.items(kinds, *mine)]
+
+    def workload(self, component: str) -> str:
+        """The Deployment or StatefulSet of a component, as `kubectl` names it."""
+        label = f"app.kubernetes.io/instance={NAME},kstorm.io/component={component}"
+        (found,) = self.kube.items("deployments,statefulsets", "-l", label)
+        return f"{found['kind'].lower()}/{found['metadata']['name']}"
+
+    def workloads(self) -> list[str]:
+        """Those of all components."""
+        return [self.workload(component) for component in (SPOUT, *BOLTS, ACKER)]
+
+    def server(self, name: str) -> str:
+        """The StatefulSet of the release's own Kafka or ZooKeeper."""
+        return f"statefulset/{NAME}-{name}"
+
+    def pods(self, component: str) -> list[str]:
+        """Names of a component's pods."""
+        label = f"app.kubernetes.io/instance={NAME},kstorm.io/component={component}"
+        return [pod["metadata"]["name"] for pod in self.kube.items("pods", "-l", label)]
+
+    def await_ready(self) -> None:
+        """Waits until every component is as it should be."""
+        for workload in self.workloads():
+            self.kube.roll_out(workload)
+
+    # What feeds and audits it.
+
+    def feed(self, rate: float) -> None:
+        """Begins to post so many sentences a second."""
+        text = "\n".join(in_checkout(name).read_text() for name in _TEXTS)
+        command = ["python3", "/inside/feed.py", self._broker, SOURCE, SINK, str(rate)]
+        self.kube.run_pod("feed", self._image, command, {"feed.py": _script("feed.py"), "text.txt": text})
+        self.kube.kubectl("wait", "--for=condition=Ready", "pod/feed", "--timeout=60s")
+        until(self.samples, 60, "the first word of the feeding pod")
+
+    def samples(self) -> list[Sample]:
+        """What the feeding pod saw until now."""
+        lines = self.kube.kubectl("logs", "feed").splitlines()
+        seen = (json.loads(line) for line in lines if line.startswith('{"at"'))
+        return [Sample(one["at"], one["taken"], one["sink"]) for one in seen]
+
+    def stop_feeding(self) -> int:
+        """Ends the feed; how many messages Kafka has taken."""
+        self.kube.kubectl("exec", "feed", "--", "touch", "/tmp/stop")  # noqa: S108 - the pod's own
+        self.kube.await_end("feed", 120)
+        return self.samples()[-1].taken
+
+    def audit(self) -> dict[str, Any]:
+        """Compares sink with source; see `inside/audit.py` for what it tells."""
+        command = ["python3", "/inside/audit.py", self._broker, SOURCE, SINK, str(_PATIENCE_SECS)]
+        self.kube.run_pod("audit", self._image, command, {"audit.py": _script("audit.py")})
+        printed = self.kube.await_end("audit", 300)
+        outcome: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        return outcome
+
+    @property
+    def _image(self) -> str:
+        return f"kstorm-spout:{self.tag}"
+
+    @property
+    def _broker(self) -> str:
+        return f"{NAME}-kafka:9092"
+
+    def _values(self, tag: str) -> list[str]:
+        code = in_checkout("examples/wordcount.py")
+        return [
+            *("-f", str(_VALUES), "--set-file", rf"topologyFiles.wordcount\.py={code}"),
+            *("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m"),
+        ]
+
+
+def _script(name: str) -> str:
+    return (Path(__file__).parent / "inside" / name).read_text()
