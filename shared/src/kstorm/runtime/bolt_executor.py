@@ -1,8 +1,8 @@
 """Runs bolt tasks: frames in, `execute`, frames and acks out, offsets committed behind what has arrived.
 
 A stateful bolt has checkpoints, every `topology_state_checkpoint_interval_ms`, in this order: (1) the changes of the
-state go to the changelog; (2) when the broker has them, into RocksDB; (3) the acks of the tuples that made them are
-sent; (4) the input offsets are committed. A crash between any two steps repeats work and loses none: an acked tuple
+state and the input offsets go to Kafka in one transaction; (2) when it is committed, the changes go into RocksDB; (3) the
+acks of the tuples that made them are sent. A crash between any two steps repeats work and loses none: an acked tuple
 has its change in the state. The tuples that the bolt emitted do not wait; they went out at once.
 """
 
