@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,10 +27,14 @@ def main() -> int:
     )
     parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no upgrade")
     parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="sentences a second (default 40)")
-    parser.add_argument("--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)")
+    parser.add_argument(
+        "--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)"
+    )
     parser.add_argument("--no-build", action="store_true", help="the cluster has the images already")
     parser.add_argument("--keep", action="store_true", help="leave the release when something goes wrong")
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="write the table into docs/operations.md or such a page")
+    parser.add_argument(
+        "--report", type=Path, metavar="PAGE", help="write the table into docs/operations.md or such a page"
+    )
     arguments = parser.parse_args()
     return run_command("kstorm e2e", lambda: _run(arguments, Console()))
 
@@ -42,10 +47,11 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     if kube.kubectl("get", "namespace", arguments.namespace, "--ignore-not-found"):
         raise ConfigError(f"the namespace {arguments.namespace!r} is there already: remove it, or name another")
     tags = make_images(console, build=not arguments.no_build, short=arguments.short)
-    release = Release(kube, tags[0])
     whole = False
     try:
-        outcome = _story(release, tags[-1], arguments, console, version)
+        with tempfile.TemporaryDirectory(prefix="kstorm-e2e-") as workdir:
+            release = Release(kube, tags[0], Path(workdir))
+            outcome = _story(release, tags[-1], arguments, console, version)
         whole = True
     finally:
         if whole or not arguments.keep:

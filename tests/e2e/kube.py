@@ -1,7 +1,6 @@
 """kubectl and helm, as a user calls them."""
 
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -23,11 +22,11 @@ class Kube:
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Runs kubectl in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
-        return _run(["kubectl", "-n", self.namespace, *arguments], stdin, timeout)
+        return run(["kubectl", "-n", self.namespace, *arguments], stdin, timeout)
 
     def helm(self, *arguments: str, timeout: float = 600) -> str:
         """Runs helm in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
-        return _run(["helm", "-n", self.namespace, *arguments], None, timeout)
+        return run(["helm", "-n", self.namespace, *arguments], None, timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Creates or changes objects."""
@@ -98,19 +97,13 @@ def until(condition: Callable[[], object], timeout: float, what: str) -> None:
         time.sleep(0.5)
 
 
-def load_image(image: str) -> None:
-    """Gives the cluster an image by the command in KSTORM_IMAGE_LOADER; without one, it is pulled by the cluster."""
-    loader = os.environ.get("KSTORM_IMAGE_LOADER")
-    if loader:
-        _run([*loader.split(), image], None, 600)
-
-
 def in_checkout(path: str) -> Path:
     """A file or folder of the checkout."""
     return Path(__file__).parents[2] / path
 
 
-def _run(command: list[str], stdin: str | None, timeout: float) -> str:
+def run(command: list[str], stdin: str | None = None, timeout: float = 60) -> str:
+    """Runs a command and returns what it prints. Raises `LocalError` with what it complains of."""
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -1,11 +1,12 @@
 """The release under test: word count with a Kafka and a ZooKeeper of its own, fed and audited by pods beside it."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.e2e.kube import Kube, in_checkout, until
+from tests.e2e.kube import Kube, in_checkout, run, until
 
 NAME: Final = "wordcount"
 SOURCE: Final = "sentences"
@@ -13,6 +14,7 @@ SINK: Final = "word-counts"
 SPOUT: Final = "sentences"
 BOLTS: Final = ("split", "count", "sink")
 ACKER: Final = "acker"
+_TOPOLOGY: Final = "examples.wordcount:topology"
 _CHART: Final = in_checkout("helm/kstorm")
 _VALUES: Final = Path(__file__).with_name("values.yaml")
 _TEXTS: Final = ("README.md", "docs/guarantees.md", "docs/kafka.md", "docs/testing.md")
@@ -34,8 +36,10 @@ class Sample:
 class Release:
     """Installs, changes and removes it."""
 
-    def __init__(self, kube: Kube, tag: str) -> None:
+    def __init__(self, kube: Kube, tag: str, workdir: Path) -> None:
         self.kube, self.tag = kube, tag
+        self._generated = workdir / "values.yaml"
+        self._generated.write_text(values_of(_TOPOLOGY))
 
     def install(self) -> None:
         """`helm install --wait`."""
@@ -99,7 +103,7 @@ class Release:
 
     def stop_feeding(self) -> int:
         """Ends the feed; how many messages Kafka has taken."""
-        self.kube.kubectl("exec", "feed", "--", "touch", "/tmp/stop")  # noqa: S108 - the pod's own
+        self.kube.kubectl("exec", "feed", "--", "touch", "/tmp/stop")
         self.kube.await_end("feed", 120)
         return self.samples()[-1].taken
 
@@ -120,11 +124,13 @@ class Release:
         return f"{NAME}-kafka:9092"
 
     def _values(self, tag: str) -> list[str]:
-        code = in_checkout("examples/wordcount.py")
-        return [
-            *("-f", str(_VALUES), "--set-file", rf"topologyFiles.wordcount\.py={code}"),
-            *("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m"),
-        ]
+        settings = ("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m")
+        return ["-f", str(self._generated), "-f", str(_VALUES), *settings]
+
+
+def values_of(topology: str) -> str:
+    """What `kstorm values TOPOLOGY --files` prints."""
+    return run([sys.executable, "-m", "kstorm.cli", "values", topology, "--files"])
 
 
 def _script(name: str) -> str:

@@ -10,54 +10,55 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 
 def main() -> None:
     """The entry point."""
     servers, source, sink, patience = sys.argv[1:]
-    sentences, expected = 0, set()
-    for message in _read_to_end(servers, source):
-        sentences += 1
-        words = (message.value() or b"").decode().split()
-        expected.update(f"{message.partition()}-{message.offset()}-{position}" for position in range(len(words)))
-    found: set[str] = set()
-    copies: Counter[int] = Counter()
+    sentences, expected = _read_source(servers, source)
+    missing, strange, copies = set(expected), 0, Counter[int]()
     reader = _reader(servers, sink)
     last_news = time.monotonic()
-    while expected - found if time.monotonic() - last_news > 1 else True:
-        if time.monotonic() - last_news > float(patience):
-            break
-        for message in reader.consume(5000, 0.5):
-            if message.error():
-                continue
+    while True:
+        polled = [message for message in reader.consume(5000, 2.0) if not message.error()]
+        for message in polled:
             word = json.loads(message.value() or b"null")["id"]
-            if word in found:
+            if word in missing:
+                missing.remove(word)
+                last_news = time.monotonic()
+            elif word in expected:
                 copies[message.timestamp()[1] // 1000] += 1
             else:
-                found.add(word)
-                last_news = time.monotonic()
-    lost = sorted(expected - found)
+                strange += 1
+        if not polled and (not missing or time.monotonic() - last_news > float(patience)):
+            break
     outcome = {
         "sentences": sentences,
         "words": len(expected),
-        "lost": len(lost),
-        "some_lost": lost[:10],
-        "strange": len(found - expected),
+        "lost": len(missing),
+        "some_lost": sorted(missing)[:10],
+        "strange": strange,
         "copies": {str(second): count for second, count in sorted(copies.items())},
     }
     print(json.dumps(outcome), flush=True)
 
 
-def _read_to_end(servers: str, topic: str) -> Iterator[Message]:
+def _read_source(servers: str, topic: str) -> tuple[int, set[str]]:
+    """How many messages there are, and the ids of their words."""
     reader = _reader(servers, topic)
-    ends = {place.partition: reader.get_watermark_offsets(place, timeout=10)[1] for place in reader.assignment()}
-    while any(reader.position([TopicPartition(topic, partition)])[0].offset < end for partition, end in ends.items() if end):
+    places = reader.assignment()
+    ends = {place.partition: reader.get_watermark_offsets(place, timeout=10)[1] for place in places}
+    sentences, words = 0, set[str]()
+    while sentences < sum(ends.values()):
         for message in reader.consume(5000, 1.0):
-            if not message.error() and message.offset() < ends[message.partition()]:
-                yield message
+            if message.error():
+                continue
+            sentences += 1
+            where = f"{message.partition()}-{message.offset()}"
+            words.update(f"{where}-{position}" for position in range(len((message.value() or b"").split())))
+    return sentences, words
 
 
 def _reader(servers: str, topic: str) -> Consumer:
