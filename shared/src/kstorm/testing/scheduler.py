@@ -5,6 +5,7 @@ have come: an actor that has none idles until somebody wakes it.
 """
 
 import heapq
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
@@ -44,7 +45,8 @@ class Scheduler:
     def __init__(self, random: Random) -> None:
         self._chance = random.random
         self._listed: list[Actor] = []
-        self._sleepers: list[tuple[int, int, Actor]] = []
+        self._sleepers: list[tuple[int, int, Actor]] = []  # those that wake up at one step do so in order
+        self._order = itertools.count()
         self._steps = 0
 
     def list(self, actor: Actor) -> None:
@@ -55,7 +57,7 @@ class Scheduler:
     def put_to_sleep(self, actor: Actor, steps: int) -> None:
         """Lets an actor do nothing for so many steps of others, whatever happens."""
         actor.asleep = True
-        heapq.heappush(self._sleepers, (self._steps + steps, len(self._sleepers), actor))
+        heapq.heappush(self._sleepers, (self._steps + steps, next(self._order), actor))
 
     def wake_sleepers(self) -> bool:
         """Ends every sleep; whether anybody slept."""

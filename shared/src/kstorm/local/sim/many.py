@@ -113,6 +113,9 @@ def run_chunk(seeds: Sequence[int]) -> Outcome:
         except ViolationError as error:
             outcome.violations.append(str(error))
             continue
+        except Exception as error:  # noqa: BLE001 - what nobody expected is a finding too, and has a seed to replay
+            outcome.violations.append(f"seed {seed}: {type(error).__name__}: {error}")
+            continue
         outcome.messages += report.messages
         outcome.replays += report.replays
         outcome.executions += report.executions
