@@ -15,7 +15,7 @@ from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Partition, SourceFault
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka_source import KafkaSource
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 
 

@@ -17,7 +17,7 @@ from kazoo.exceptions import BadVersionError
 
 from kstorm.errors import LocalError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 
 
 def create_topic(bootstrap: str, topic: str) -> None:

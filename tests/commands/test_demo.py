@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.command import ROOT, Command, started
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 
 MESSAGES = 1200
 LONG = 1500
