@@ -34,7 +34,7 @@ def servers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def kafka(servers_directory: Path) -> Iterator[EmbeddedKafka]:
     """Run a Kafka for all tests of the session; a test that stops or kills it starts its own instead."""
-    with EmbeddedKafka(servers_directory) as server:
+    with EmbeddedKafka(servers_directory, quick_start=True) as server:
         yield server
 
 
