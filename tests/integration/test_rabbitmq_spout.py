@@ -19,8 +19,6 @@ from tests.integration.queue_messages import take
 from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
-pytestmark = pytest.mark.xdist_group("rabbitmq")  # one server for all of them
-
 Open = Callable[..., RabbitMQReader]
 RETRY_SECS = 30.0  # the longest that a reader with the default settings waits before it connects again
 

@@ -97,9 +97,6 @@ class Secured:
         return self.kafka.log_path.read_text().count("Failed authentication with")
 
 
-pytestmark = pytest.mark.xdist_group("secured")  # one server for all of them
-
-
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
     """Run it for the tests of this module."""

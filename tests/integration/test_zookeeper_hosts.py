@@ -22,8 +22,6 @@ from tests.integration.kafka_topic import Topic, read
 from tests.integration.old_kafka import OldKafka
 from tests.integration.spout_process import SpoutProcess, stored_offset
 
-pytestmark = pytest.mark.xdist_group("old-kafka")  # one server for all of them
-
 
 @pytest.fixture(scope="module")
 def old_kafka(servers_directory: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[OldKafka]:

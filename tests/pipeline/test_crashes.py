@@ -19,10 +19,7 @@ from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.conftest import JAVA_OPTIONS, Job
 from tests.pipeline.sink import MINUTE, NOON
 
-pytestmark = [
-    pytest.mark.timeout(900),  # on two calm cores a minute; with ten others on them ten times that
-    pytest.mark.xdist_group("spark"),  # one Spark for all of them
-]
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
 
 WRITES = ["write_quarantine", "write_silver", "merge_counts_per_minute", "merge_word_counts"]
 

@@ -12,10 +12,7 @@ from kstorm_pipeline import report
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
 
-pytestmark = [
-    pytest.mark.timeout(900),  # on two calm cores a minute; with ten others on them ten times that
-    pytest.mark.xdist_group("spark"),  # one Spark for all of them
-]
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
 
 GOOD = {"word": "cat", "count": 1, "id": "sentences-0-9-0", "emitted_at": NOON}
 
