@@ -1,16 +1,12 @@
 """`./run chaos --short` as a user starts it: each role is killed once on real servers, and the audit finds nothing lost."""
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kstorm.local.chaos.stage import ROLES
+from tests.command import started
 
-ROOT = Path(__file__).parents[2]
 LONG = 480  # three minutes on a machine that has nothing else to do
 
 
@@ -18,22 +14,8 @@ LONG = 480  # three minutes on a machine that has nothing else to do
 def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
     """Exit code 0, a row in the table for each, and none of the logs' bulk left behind."""
     page = tmp_path / "page.md"
-    with subprocess.Popen(
-        [sys.executable, "-m", "kstorm.local.chaos", "--short", "--report", str(page)],
-        cwd=ROOT,
-        env=os.environ | {"KSTORM_HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        process_group=0,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=LONG)
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-    assert process.returncode == 0, said
+    with started("chaos", "--short", "--report", page, home=tmp_path) as chaos:
+        assert chaos.process.wait(LONG) == 0, chaos.said
     rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| kill-")]
     assert [row[0] for row in rows] == [f"| kill-{role}" for role in ROLES]
     for _, runs, messages, lost, *_ in rows:

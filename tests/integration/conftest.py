@@ -1,44 +1,13 @@
-"""Real servers for the integration tests: one Kafka and one ZooKeeper a session, on free ports, with logs kept by pytest."""
+"""What the integration tests share: names and topics that no other test has."""
 
 import re
-import signal
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedKafka
 from tests.integration.kafka_topic import Topic
-
-Eventually = Callable[[Callable[[], object], float], None]
-
-
-@pytest.fixture(autouse=True)
-def interruptible() -> None:
-    """What a script starts in the background ignores Ctrl-C, and its children inherit that; commands here must not."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(scope="session")
-def servers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the session's servers a directory for their data and logs."""
-    return tmp_path_factory.mktemp("servers")
-
-
-@pytest.fixture(scope="session")
-def kafka(servers_directory: Path) -> Iterator[EmbeddedKafka]:
-    """Run a Kafka for all tests of the session; a test that stops or kills it starts its own instead."""
-    with EmbeddedKafka(servers_directory) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
-    """Run a ZooKeeper for all tests of the session; a test that stops or kills it starts its own instead."""
-    with EmbeddedZooKeeper(servers_directory) as server:
-        yield server
 
 
 @pytest.fixture
@@ -54,16 +23,3 @@ def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
     made = Topic(topic_prefix, kafka)
     yield made
     made.close()
-
-
-@pytest.fixture
-def eventually() -> Eventually:
-    """Return a function that waits until a condition is true, and fails after so many seconds."""
-
-    def wait_until(condition: Callable[[], object], timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, f"the condition did not come true within {timeout:g} s"
-            time.sleep(0.05)
-
-    return wait_until

@@ -7,23 +7,21 @@ not expire. What it holds survives `stop` and `start`, as Kestrel's journal does
 """
 
 import asyncio
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from kstorm.local.ports import reserve_port
+from kstorm.local.listener import Listener
 
 _T = TypeVar("_T")
 _LOOK_SECS = 0.01
 
 
-class KestrelServer:
-    """Listens on a port of 127.0.0.1, on a thread of its own. Its methods may be called from any thread but that."""
+class KestrelServer(Listener):
+    """Its methods may be called from any thread but its own."""
 
     def __init__(self) -> None:
-        self.port = reserve_port()
+        super().__init__()
         self.connections = 0
         """How many connections there are."""
         self.accepted = 0
@@ -34,15 +32,6 @@ class KestrelServer:
         """Whether it answers nothing."""
         self._queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
         self._open: defaultdict[str, list[bytes]] = defaultdict(list)
-        self._loop: asyncio.AbstractEventLoop
-        self._thread: threading.Thread | None = None
-        self._stopping: asyncio.Event
-        self._clients: set[asyncio.StreamWriter] = set()
-
-    @property
-    def address(self) -> str:
-        """`host:port`."""
-        return f"127.0.0.1:{self.port}"
 
     def put(self, queue: str, *items: bytes) -> None:
         """Adds items at the queue's end."""
@@ -60,34 +49,10 @@ class KestrelServer:
         """Ends all connections."""
 
         def close_all() -> None:
-            for client in self._clients:
+            for client in self._clients.values():
                 client.close()
 
         self._call(close_all)
-
-    def start(self) -> Self:
-        """Begins to listen."""
-        listening = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(listening,), name=f"kestrel-{self.port}", daemon=True)
-        self._thread.start()
-        listening.wait()
-        return self
-
-    def stop(self) -> None:
-        """Ends all connections, and listens no more."""
-        if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
-            self._thread = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _call(self, what: Callable[[], _T]) -> _T:
         if self._thread is None:
@@ -98,36 +63,19 @@ class KestrelServer:
 
         return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(10)
 
-    def _run(self, listening: threading.Event) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(listening))
-
-    async def _serve(self, listening: threading.Event) -> None:
-        self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._client, "127.0.0.1", self.port)
-        listening.set()
-        await self._stopping.wait()
-        server.close()
-        for client in list(self._clients):
-            client.close()
-        while self._clients:
-            await asyncio.sleep(_LOOK_SECS)
-
-    async def _client(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
-        self._clients.add(writing)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.accepted += 1
-        session = _Session(self, self._queues, self._open, reading, writing)
+        session = _Session(self, self._queues, self._open, reader, writer)
         try:
             while await session.serve_one():
-                await writing.drain()
+                await writer.drain()
         except (OSError, EOFError, asyncio.IncompleteReadError):
             pass
         finally:
             session.abort_all()
-            writing.close()
+            writer.close()
             self.connections -= 1
-            self._clients.discard(writing)
 
 
 class _Session:

@@ -21,7 +21,7 @@ class OldKafka(EmbeddedKafka):
     """One broker on 127.0.0.1, of the cluster that has its metadata at `zookeeper`: `host:port/chroot`."""
 
     def __init__(self, workdir: Path, zookeeper: str, *, broker: int = 1, name: str = "old-kafka") -> None:
-        super().__init__(workdir, name=f"{name}-{broker}", heap="256m")
+        super().__init__(workdir, name=f"{name}-{broker}", heap="256m", quick_start=True)
         self._zookeeper, self._broker = zookeeper, broker
 
     def _prepare(self) -> Sequence[str | Path]:
@@ -30,7 +30,8 @@ class OldKafka(EmbeddedKafka):
         properties = self.data_directory / "server.properties"
         write_properties(properties, self._all_settings())
         classpath = ":".join(str(jar) for jar in old_kafka_jars())
-        return [f"-Dlog4j.configuration=file:{logging}", "-cp", classpath, "kafka.Kafka", properties]
+        log = f"-Dlog4j.configuration=file:{logging}"
+        return [*self._java_options, log, "-cp", classpath, "kafka.Kafka", properties]
 
     def _all_settings(self) -> dict[str, str]:
         return {

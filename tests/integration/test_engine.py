@@ -163,7 +163,7 @@ def test_a_killed_broker_delays_and_loses_nothing(
     """SIGKILL of the only broker amid the work: what processes cannot go on after it start anew, and all is counted."""
     text = sentences(6000)
     with (
-        EmbeddedKafka(tmp_path) as kafka,
+        EmbeddedKafka(tmp_path, quick_start=True) as kafka,
         running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=8) as engine,
     ):
         engine.produce(text[:4000])

@@ -55,7 +55,7 @@ def ends(topic: Topic) -> int:
 async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path: Path) -> None:
     """It is killed while records are on their way, and comes back: each tuple is acked or failed, what was acked is there, and
     what failed is written when it is replayed."""
-    with EmbeddedKafka(tmp_path) as kafka:
+    with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
         topic = Topic("sink", kafka).create()
         bolt = KafkaBolt()
         outcomes = prepared(topic, bolt, **{"message.timeout.ms": 2000, "reconnect.backoff.max.ms": 500})

@@ -97,7 +97,7 @@ async def test_the_bolt_acks_when_the_broker_has_the_record(topic: Topic) -> Non
 
 async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
     """Of a batch that is partly written all is open; when the broker is back, all is acked."""
-    with EmbeddedKafka(tmp_path) as kafka:
+    with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
         topic = Topic("sink", kafka)
         topic.create()
         bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()

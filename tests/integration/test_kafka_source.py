@@ -15,7 +15,7 @@ from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Partition, SourceFault
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka_source import KafkaSource
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 
 
@@ -220,7 +220,7 @@ def test_a_property_that_librdkafka_refuses_is_named(topic: Topic) -> None:
 
 def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
     """An outage is told, closing during one does not hang, and after it nothing is missing or doubled."""
-    with EmbeddedKafka(tmp_path, heap="256m") as kafka:
+    with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
         topic = Topic("outage", kafka).create()
         topic.produce(b"before")
         source = topic.source()

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from kstorm.kafka import LATEST_TIME, Broker, GlobalPartitionInformation, KafkaHosts, StaticHosts
 from kstorm.local.servers import EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper_nodes import OffsetNodes
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
 

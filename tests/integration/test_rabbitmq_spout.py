@@ -11,10 +11,11 @@ import pytest
 from kstorm.errors import ConfigError
 from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.queues import QueueMessage, RabbitMQConfig, RabbitMQTls
+from kstorm.queues import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.rabbitmq import RabbitMQReader
 from tests.integration.certificates import Authority
 from tests.integration.engine import running
+from tests.integration.queue_messages import take
 from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
@@ -66,19 +67,6 @@ async def read(rabbitmq: RabbitMQServer, queue: str) -> AsyncIterator[Open]:
             return reader
 
         yield open_reader
-
-
-async def take(reader: RabbitMQReader, number: int = 1) -> list[QueueMessage]:
-    """So many messages, once they have come."""
-    taken: list[QueueMessage] = []
-
-    def enough() -> bool:
-        while len(taken) < number and (message := reader.take()) is not None:
-            taken.append(message)
-        return len(taken) == number
-
-    await until(enough)
-    return taken
 
 
 async def ready(rabbitmq: RabbitMQServer, queue: str, number: int) -> None:

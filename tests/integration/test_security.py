@@ -52,6 +52,7 @@ class Secured:
         self.kafka = EmbeddedKafka(
             directory,
             name="secured",
+            quick_start=True,
             logins={USER: PASSWORD, STRANGER: PASSWORD},
             certificates=certificates,
             settings={

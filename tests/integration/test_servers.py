@@ -17,7 +17,7 @@ from kazoo.exceptions import BadVersionError
 
 from kstorm.errors import LocalError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
@@ -87,7 +87,7 @@ def test_zookeeper_grants_short_sessions(zookeeper_client: KazooClient) -> None:
 
 def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
     """Records are there after an orderly restart and after SIGKILL, under the same address."""
-    with EmbeddedKafka(tmp_path, heap="256m") as kafka:
+    with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
         bootstrap = kafka.bootstrap
         create_topic(bootstrap, "kept")
         produce(bootstrap, "kept", b"first")

@@ -17,7 +17,7 @@ from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.zookeeper_brokers import DynamicBrokersReader
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 from tests.integration.old_kafka import OldKafka
 from tests.integration.spout_process import SpoutProcess, stored_offset

@@ -18,7 +18,7 @@ from kstorm.kafka.ports import Broker, Ownership, Partition
 from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper import ZooKeeperOffsets, ZooKeeperOffsetStores, _Session
 from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 
 P0 = Partition("sentences", 0)
 SESSION_SECS = 2.0

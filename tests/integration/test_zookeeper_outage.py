@@ -13,7 +13,7 @@ from kstorm.kafka import ProcessingGuarantee
 from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.cluster import Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.engine import check_words, running
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset

@@ -1,4 +1,4 @@
-"""One Kafka and one Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
+"""One Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -81,13 +81,6 @@ class Job:
         assert self.word_counts == self.sink.word_counts
         assert self.counts_per_minute == self.sink.counts_per_minute
         assert self.read("quarantine").count() == len(self.sink.records) - len(self.sink.good)
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """Run a Kafka for all tests of the session."""
-    with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,6 @@ from kstorm.topology import Tuple
 from tests.unit.core.bolt_harness import Harness, Plain
 
 
-@pytest.fixture
-def bolt() -> Plain:
-    return Plain()
-
-
-@pytest.fixture
-def harness(bolt: Plain) -> Harness:
-    return Harness(bolt)
-
-
 def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: Harness) -> None:
     """XOR over the tuple and every copy that was anchored to it, whatever stream or task they went to."""
 

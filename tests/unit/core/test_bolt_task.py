@@ -12,17 +12,6 @@ from kstorm.errors import EmitError, FailedException, FrameError, ReportedFailed
 from kstorm.topology import BasicOutputCollector, Tuple
 from tests.unit.core.bolt_harness import Basic, Harness, Plain
 
-
-@pytest.fixture
-def bolt() -> Plain:
-    return Plain()
-
-
-@pytest.fixture
-def harness(bolt: Plain) -> Harness:
-    return Harness(bolt)
-
-
 # Executing.
 
 

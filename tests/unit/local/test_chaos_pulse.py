@@ -1,33 +1,13 @@
 """When a topology works again after a fault, and when nothing of the fault is left."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
 from kstorm.local.chaos.pulse import Pulse
 from kstorm.local.cluster import LocalProcesses
-
-
-@dataclass
-class StandInWorker:
-    """Has what a pulse looks at."""
-
-    name: str
-    component: str
-
-
-@dataclass
-class StandInProcesses:
-    """A spout and a bolt whose pages the test writes."""
-
-    workers: list[StandInWorker]
-    pages: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-
-    def statuses(self) -> dict[str, dict[str, Any] | None]:
-        """The pages."""
-        return {worker.name: self.pages.get(worker.name) for worker in self.workers}
+from tests.unit.local.stand_ins import StandInProcesses
 
 
 def spout(acked: int, pending: int = 0, pid: int = 1, **source: float) -> dict[str, Any]:
@@ -50,8 +30,7 @@ class Watched:
     """A pulse, and the pages that it sees."""
 
     def __init__(self) -> None:
-        workers = [StandInWorker("messages-0", "messages"), StandInWorker("split-0", "split")]
-        self._processes = StandInProcesses([*workers, StandInWorker("split-1", "split")])
+        self._processes = StandInProcesses.named("messages-0", "split-0", "split-1")
         self.pulse = Pulse(cast("LocalProcesses", self._processes), {"messages": 1, "split": 2})
         self.see(spout(100, pending=10), bolt(500))
         self.pulse.reset()

@@ -1,30 +1,10 @@
 """Adding up what the processes of a topology say of themselves."""
 
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.watch import Figures, Watch
-
-
-@dataclass
-class StandInWorker:
-    """Has what a `Watch` looks at."""
-
-    name: str
-    component: str
-
-
-@dataclass
-class StandInProcesses:
-    """Workers whose pages the test writes."""
-
-    workers: list[StandInWorker]
-    pages: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-
-    def statuses(self) -> dict[str, dict[str, Any] | None]:
-        """The pages."""
-        return {worker.name: self.pages.get(worker.name) for worker in self.workers}
+from tests.unit.local.stand_ins import StandInProcesses
 
 
 def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
@@ -34,7 +14,7 @@ def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
 
 def watched(*names: str) -> tuple[StandInProcesses, Watch]:
     """Processes with these names, as `count-0`, and a watch on them."""
-    processes = StandInProcesses([StandInWorker(name, name.partition("-")[0]) for name in names])
+    processes = StandInProcesses.named(*names)
     return processes, Watch(cast("LocalProcesses", processes))
 
 

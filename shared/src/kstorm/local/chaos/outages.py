@@ -1,9 +1,12 @@
 """Faults of the servers, and of the network between a process and the broker."""
 
 import random
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from kstorm.local.chaos.faults import Fault, Hold, Steps
+from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.chaos.stage import Stage
 
 OUTAGE_SECS: Final = 60.0
@@ -14,58 +17,34 @@ DELAY_SECS: Final = 0.3
 
 def restart_broker(stage: Stage, rng: random.Random) -> Steps:
     """The broker ends in good order and starts again."""
-    stage.kafka.stop()
-    try:
-        yield Hold(0)
-    finally:
-        stage.kafka.start()
+    return _outage(stage.kafka.stop, 0, stage.kafka.start)
 
 
 def kill_broker(stage: Stage, rng: random.Random) -> Steps:
     """SIGKILL to the broker."""
-    stage.kafka.kill()
-    try:
-        yield Hold(0)
-    finally:
-        stage.kafka.start()
+    return _outage(stage.kafka.kill, 0, stage.kafka.start)
 
 
 def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
     """ZooKeeper ends and starts again, sooner than the sessions run out."""
-    stage.zookeeper.stop()
-    try:
-        yield Hold(0)
-    finally:
-        stage.zookeeper.start()
+    return _outage(stage.zookeeper.stop, 0, stage.zookeeper.start)
 
 
 def lose_zookeeper(stage: Stage, rng: random.Random) -> Steps:
     """ZooKeeper is away for much longer than any session."""
-    stage.zookeeper.kill()
-    try:
-        yield Hold(OUTAGE_SECS)
-    finally:
-        stage.zookeeper.start()
+    return _outage(stage.zookeeper.kill, OUTAGE_SECS, stage.zookeeper.start)
 
 
 def cut(stage: Stage, rng: random.Random) -> Steps:
     """Nothing passes between a process and the broker."""
-    proxy = stage.proxies[rng.choice(sorted(stage.proxies))]
-    proxy.cut()
-    try:
-        yield Hold(CUT_SECS)
-    finally:
-        proxy.heal()
+    proxy = _one_of(stage.proxies, rng)
+    return _outage(proxy.cut, CUT_SECS, proxy.heal)
 
 
 def slow(stage: Stage, rng: random.Random) -> Steps:
     """All that passes is late."""
-    proxy = stage.proxies[rng.choice(sorted(stage.proxies))]
-    proxy.slow(DELAY_SECS)
-    try:
-        yield Hold(SLOW_SECS)
-    finally:
-        proxy.heal()
+    proxy = _one_of(stage.proxies, rng)
+    return _outage(partial(proxy.slow, DELAY_SECS), SLOW_SECS, proxy.heal)
 
 
 OUTAGES: Final = [
@@ -80,3 +59,16 @@ OUTAGES: Final = [
         slow,
     ),
 ]
+
+
+def _outage(begin: Callable[[], None], seconds: float, end: Callable[[], object]) -> Steps:
+    """Something is away or bad for so many seconds."""
+    begin()
+    try:
+        yield Hold(seconds)
+    finally:
+        end()
+
+
+def _one_of(proxies: Mapping[str, Proxy], rng: random.Random) -> Proxy:
+    return proxies[rng.choice(sorted(proxies))]

@@ -5,46 +5,28 @@ accepted, and nothing comes through; when it heals, what was sent meanwhile arri
 """
 
 import asyncio
-import threading
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from kstorm.local.ports import reserve_port
+from kstorm.local.listener import Listener
 
 _CHUNK: Final = 64 * 1024
 _CHUNKS_AHEAD: Final = 64
 _Chunks = asyncio.Queue[tuple[float, bytes]]
 
 
-class Proxy:
-    """Listens on a port of 127.0.0.1 from `start` to `stop`, and connects to `target`, another one, for each client.
+class Proxy(Listener):
+    """Connects to `target`, another port of 127.0.0.1, for each client.
 
-    `cut`, `heal` and `slow` may be called from any thread.
+    `cut`, `heal` and `slow` may be called from any thread, from `start` to `stop`.
     """
 
     def __init__(self, port: int | None = None) -> None:
-        self.port = port or reserve_port()
+        super().__init__(port)
         self.target = 0
         """The port to connect to; set it before the first client comes."""
         self._delay = 0.0
-        self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._open.set()
-        self._thread = threading.Thread(target=self._run, name=f"proxy-{self.port}", daemon=True)
-        self._listening = threading.Event()
-        self._stopping = asyncio.Event()
-        self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-
-    @property
-    def address(self) -> str:
-        """`host:port`, what clients are to be told."""
-        return f"127.0.0.1:{self.port}"
-
-    def start(self) -> Self:
-        """Begin to listen."""
-        self._thread.start()
-        self._listening.wait()
-        return self
 
     def cut(self) -> None:
         """Let nothing through until `heal`."""
@@ -59,43 +41,7 @@ class Proxy:
         self._delay = 0.0
         self._loop.call_soon_threadsafe(self._open.set)
 
-    def stop(self) -> None:
-        """Close every connection, and listen no more."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self._listening.set()
-        await self._stopping.wait()
-        server.close()
-        for client, writer in list(self._clients.items()):
-            client.cancel()
-            writer.close()
-        await asyncio.gather(*self._clients, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._stopping.is_set():
-            writer.close()
-            return
-        client = self._loop.create_task(self._connect(reader, writer))
-        self._clients[client] = writer
-        client.add_done_callback(self._clients.pop)
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._open.wait()
         back: asyncio.StreamWriter | None = None
         try:

@@ -98,7 +98,11 @@ class Count(StatefulBasicBolt):
 
 
 class Join(Bolt):
-    """Joins the two halves of one attempt at a message, which have the root of their tree in common."""
+    """Joins the two halves of one attempt at a message, which have the root of their tree in common.
+
+    The same as the join of `examples/diamond.py`, on purpose: an example is read whole and copied, so it takes its join
+    from nowhere, and the library does not import its examples.
+    """
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Nothing waits yet."""

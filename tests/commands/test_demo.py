@@ -3,9 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -15,43 +12,26 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.command import ROOT, Command, started
+from tests.conftest import Eventually
 
-ROOT = Path(__file__).parents[2]
 MESSAGES = 1200
 LONG = 1500
 
 
-@contextmanager
-def started(module: str, *arguments: object, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A command in a process group of its own, as a shell would start it; killed at the end if it still runs."""
-    command = [sys.executable, "-m", f"kstorm.local.{module}", *map(str, arguments)]
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, process_group=0
-        ) as process,
-    ):
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
 def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
     """Run the demo to its end; return its report."""
-    log, report = tmp_path / "out", tmp_path / "report.json"
+    report = tmp_path / "report.json"
     options = ["--messages", MESSAGES, "--report", report, "--workdir", tmp_path / "runs"]
-    with started("demo", *options, *arguments, log=log) as process:
-        assert process.wait(LONG) == 0, log.read_text()
+    with started("demo", *options, *arguments, home=tmp_path) as demo:
+        assert demo.process.wait(LONG) == 0, demo.said
     found: dict[str, object] = json.loads(report.read_text())
     return found
 
 
-def descendants(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+def descendants(command: Command) -> list[psutil.Process]:
     """All that the command has started."""
-    return psutil.Process(process.pid).children(recursive=True)
+    return psutil.Process(command.process.pid).children(recursive=True)
 
 
 @pytest.mark.timeout(LONG + 60)
@@ -94,30 +74,28 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.timeout(LONG)
 def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventually: Eventually) -> None:
     """An interruption amid the servers and processes leaves none behind, and is told in one line."""
-    log = tmp_path / "out"
-    with started("demo", "--workdir", tmp_path / "runs", log=log) as process:
-        eventually(lambda: "starting 7 processes" in log.read_text(), 300)
-        eventually(lambda: len(descendants(process)) >= 9, 60)  # two servers and seven workers
-        alive = descendants(process)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 130
-    assert "interrupted; everything that it had started is stopped" in log.read_text().splitlines()[-1]
+    with started("demo", home=tmp_path) as demo:
+        eventually(lambda: "starting 7 processes" in demo.said, 300)
+        eventually(lambda: len(descendants(demo)) >= 9, 60)  # two servers and seven workers
+        alive = descendants(demo)
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(120) == 130
+    assert "interrupted; everything that it had started is stopped" in demo.said.splitlines()[-1]
     assert not psutil.wait_procs(alive, timeout=10)[1]
 
 
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
-    log = tmp_path / "out"
-    with started("topology", "examples.wordcount:topology", "--workdir", tmp_path / "runs", log=log) as process:
-        eventually(lambda: "kstorm.local.produce" in log.read_text(), 300)
-        command = next(line for line in log.read_text().splitlines() if "kstorm.local.produce" in line).split()
+    with started("topology", "examples.wordcount:topology", home=tmp_path) as topology:
+        eventually(lambda: "kstorm.local.produce" in topology.said, 300)
+        command = next(line for line in topology.said.splitlines() if "kstorm.local.produce" in line).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-2]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
-        alive = descendants(process)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(180) == 0, log.read_text()
+        alive = descendants(topology)
+        topology.process.send_signal(signal.SIGINT)
+        assert topology.process.wait(180) == 0, topology.said
     assert not psutil.wait_procs(alive, timeout=10)[1]
 
 
@@ -158,10 +136,9 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
 )
 def test_a_mistake_costs_one_line(tmp_path: Path, module: str, arguments: list[str], says: str) -> None:
     """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
-    log = tmp_path / "out"
-    with started(module, *arguments, "--workdir", tmp_path / "runs", log=log) as process:
-        assert process.wait(120) == 2
-    last = log.read_text().splitlines()[-1]
+    with started(module, *arguments, home=tmp_path) as command:
+        assert command.process.wait(120) == 2
+    last = command.said.splitlines()[-1]
     assert last.startswith(f"kstorm {module}: ")
     assert says in last
-    assert "Traceback" not in log.read_text()
+    assert "Traceback" not in command.said

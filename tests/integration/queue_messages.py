@@ -1,0 +1,18 @@
+"""Messages that a reader of a queue has opened."""
+
+from kstorm.queues import QueueMessage
+from kstorm.queues.ports import QueueReader
+from tests.integration.until import until
+
+
+async def take(reader: QueueReader, number: int = 1) -> list[QueueMessage]:
+    """So many messages, once they have come."""
+    taken: list[QueueMessage] = []
+
+    def enough() -> bool:
+        while len(taken) < number and (message := reader.take()) is not None:
+            taken.append(message)
+        return len(taken) == number
+
+    await until(enough)
+    return taken

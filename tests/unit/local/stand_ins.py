@@ -1,0 +1,29 @@
+"""Processes whose status pages the test writes, for what looks at those of a topology."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass
+class StandInWorker:
+    """Has what is looked at."""
+
+    name: str
+    component: str
+
+
+@dataclass
+class StandInProcesses:
+    """Workers, and what they say of themselves."""
+
+    workers: list[StandInWorker]
+    pages: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+
+    @classmethod
+    def named(cls, *names: str) -> Self:
+        """One for each name, as `count-0`, which begins with the component."""
+        return cls([StandInWorker(name, name.partition("-")[0]) for name in names])
+
+    def statuses(self) -> dict[str, dict[str, Any] | None]:
+        """The pages."""
+        return {worker.name: self.pages.get(worker.name) for worker in self.workers}
