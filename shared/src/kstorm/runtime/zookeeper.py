@@ -23,13 +23,21 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kazoo.client import KazooState
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    SessionExpiredError,
+)
+from kazoo.protocol.states import KeeperState
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed
+from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
 from kstorm.runtime.zookeeper_lease import NOTHING, Lease
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
@@ -40,14 +48,15 @@ _LOOK_AGAIN_SECS: Final = 1.0
 _AFTER_FAILURE_SECS: Final = 0.2
 _UNREACHABLE_SECS: Final = 2.0
 _CLOSE_SECS: Final = 2.0
-_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
+_NOT_LET_IN_SECS: Final = 1.0
+_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
 
 class ZooKeeperOffsetStores:
     """Opens offset stores; those with the same connect string share one session.
 
     `connect` is the process's own ZooKeeper. `session_timeout` in seconds is how long a dead process keeps its locks;
-    ZooKeeper may grant another, between 2 and 20 of its ticks. `auth` is a login, `scheme:user:password`; what is created
+    ZooKeeper may grant another, between 2 and 20 of its ticks. `auth` is a login, see `zookeeper_client`; what is created
     under one is for that user alone. Nothing connects before the first `open`.
     """
 
@@ -178,6 +187,7 @@ class _Session:
         self._connected = False
         self._since = time.monotonic()
         self._refusal: str | None = None
+        self._ended = False  # whether kazoo gave up, as it does where a login is refused
         self._ending = False
         self._thread = threading.Thread(target=self._work, name="zookeeper-offsets", daemon=True)
         self._thread.start()
@@ -239,6 +249,8 @@ class _Session:
                 self._connected, self._since = connected, time.monotonic()
             if state == KazooState.LOST:
                 self._leases.lost()
+                if self._client.client_state == KeeperState.AUTH_FAILED:
+                    self._refusal, self._ended = not_let_in(self._auth), True
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -249,12 +261,18 @@ class _Session:
                     self._leases.look_again()  # should a watch have got lost
                 if self._ending:
                     return
+                ended, self._ended = self._ended, False
                 leases = self._leases.with_work() if self._connected else []
+            if ended:
+                self._rest(_NOT_LET_IN_SECS)
+                if not self._ending:
+                    self._client.start_async()
+                continue
             for lease in leases:
                 self._advance(lease)
 
     def _has_work(self) -> bool:
-        return self._ending or (self._connected and bool(self._leases.with_work()))
+        return self._ending or self._ended or (self._connected and bool(self._leases.with_work()))
 
     def _advance(self, lease: Lease) -> None:
         with self._changed:
@@ -279,6 +297,6 @@ class _Session:
             self._leases.settle(turn, standing)
             self._changed.notify_all()
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float = _AFTER_FAILURE_SECS) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._ending, _AFTER_FAILURE_SECS)
+            self._changed.wait_for(lambda: self._ending, seconds)
