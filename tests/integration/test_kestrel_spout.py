@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.queues import HostInfo, KestrelConfig, QueueMessage, QueueMessageId
+from kstorm.queues import HostInfo, KestrelConfig, QueueMessageId
 from kstorm.runtime.kestrel import KestrelReader
 from tests.integration.engine import running
 from tests.integration.kestrel_server import KestrelServer
+from tests.integration.queue_messages import take
 from tests.integration.until import until
 
 Open = Callable[..., KestrelReader]
@@ -39,19 +40,6 @@ async def read() -> AsyncIterator[Open]:
             return reader
 
         yield open_reader
-
-
-async def take(reader: KestrelReader, number: int = 1) -> list[QueueMessage]:
-    """So many messages, once they have come."""
-    taken: list[QueueMessage] = []
-
-    def enough() -> bool:
-        while len(taken) < number and (message := reader.take()) is not None:
-            taken.append(message)
-        return len(taken) == number
-
-    await until(enough)
-    return taken
 
 
 async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: Open) -> None:

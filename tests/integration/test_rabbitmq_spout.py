@@ -11,10 +11,11 @@ import pytest
 from kstorm.errors import ConfigError
 from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.queues import QueueMessage, RabbitMQConfig, RabbitMQTls
+from kstorm.queues import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.rabbitmq import RabbitMQReader
 from tests.integration.certificates import Authority
 from tests.integration.engine import running
+from tests.integration.queue_messages import take
 from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
@@ -66,19 +67,6 @@ async def read(rabbitmq: RabbitMQServer, queue: str) -> AsyncIterator[Open]:
             return reader
 
         yield open_reader
-
-
-async def take(reader: RabbitMQReader, number: int = 1) -> list[QueueMessage]:
-    """So many messages, once they have come."""
-    taken: list[QueueMessage] = []
-
-    def enough() -> bool:
-        while len(taken) < number and (message := reader.take()) is not None:
-            taken.append(message)
-        return len(taken) == number
-
-    await until(enough)
-    return taken
 
 
 async def ready(rabbitmq: RabbitMQServer, queue: str, number: int) -> None:
@@ -306,5 +294,7 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
         rabbitmq.start()
         engine.until(lambda: not rabbitmq.ready(queue) and not engine.total("messages", "pending"), 120, "it is done")
         assert set(engine.records()) == set(range(count))
-        engine.until(lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness")
+        engine.until(
+            lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness"
+        )
     assert rabbitmq.ready(queue) == 0

@@ -1,0 +1,17 @@
+"""Messages out of a queue's reader, whichever queue it is."""
+
+from kstorm.queues import QueueMessage, QueueReader
+from tests.integration.until import until
+
+
+async def take(reader: QueueReader, number: int = 1) -> list[QueueMessage]:
+    """So many messages, once they have come."""
+    taken: list[QueueMessage] = []
+
+    def enough() -> bool:
+        while len(taken) < number and (message := reader.take()) is not None:
+            taken.append(message)
+        return len(taken) == number
+
+    await until(enough)
+    return taken
