@@ -38,7 +38,7 @@ from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
-from kstorm.runtime.zookeeper_lease import NOTHING, Lease
+from kstorm.runtime.zookeeper_lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
 
@@ -115,18 +115,14 @@ class ZooKeeperOffsets:
         """Stores an offset as soon as ZooKeeper can be reached."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
-            raise FencedError(
-                f"{self._config.zk_path_of(partition.topic)}/partition_{partition.partition} belongs to another process "
-                f"now: offset {stored.offset} is not stored"
-            )
+            node = node_path(self._config.zk_path_of(partition.topic), partition)
+            raise FencedError(f"{node} belongs to another process now: offset {stored.offset} is not stored")
         self._session.save(lease, stored.to_json())
 
     def stored_offset(self, partition: Partition) -> int | None:
         """The offset that ZooKeeper is known to hold."""
-        lease = self._leases.get(partition)
-        if lease is None or lease.data == NOTHING:
-            return None
-        return StoredOffset.from_json(lease.data, partition, lease.path).offset
+        stored = self.load(partition) if partition in self._leases else None
+        return None if stored is None else stored.offset
 
     def release(self, partition: Partition) -> None:
         """Gives up the lock once everything is stored."""
