@@ -62,36 +62,32 @@ class _RegistrySerializer:
         raise NotImplementedError
 
 
-class AvroSerializer(_RegistrySerializer):
+class _SchemaSerializer(_RegistrySerializer):
+    """Of those whose schema is a text; confluent-kafka's two take the same arguments, in another order."""
+
+    def __init__(self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None) -> None:
+        super().__init__(registry, properties)
+        self.schema = schema
+
+    def _make(
+        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
+    ) -> Callable[[Any, Any], bytes | None]:
+        made: Callable[[Any, Any], bytes | None] = serializer(
+            schema_registry_client=client, schema_str=self.schema, conf=properties
+        )
+        return made
+
+
+class AvroSerializer(_SchemaSerializer):
     """Avro by a schema, as JSON. `properties` are those of confluent-kafka's `AvroSerializer`."""
 
     _serializer = (f"{_CONFLUENT}.avro", "AvroSerializer")
 
-    def __init__(self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None) -> None:
-        super().__init__(registry, properties)
-        self.schema = schema
 
-    def _make(
-        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
-    ) -> Callable[[Any, Any], bytes | None]:
-        made: Callable[[Any, Any], bytes | None] = serializer(client, self.schema, conf=properties)
-        return made
-
-
-class JsonSchemaSerializer(_RegistrySerializer):
+class JsonSchemaSerializer(_SchemaSerializer):
     """JSON, validated by a schema. `properties` are those of confluent-kafka's `JSONSerializer`."""
 
     _serializer = (f"{_CONFLUENT}.json_schema", "JSONSerializer")
-
-    def __init__(self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None) -> None:
-        super().__init__(registry, properties)
-        self.schema = schema
-
-    def _make(
-        self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
-    ) -> Callable[[Any, Any], bytes | None]:
-        made: Callable[[Any, Any], bytes | None] = serializer(self.schema, client, conf=properties)
-        return made
 
 
 class ProtobufSerializer(_RegistrySerializer):
