@@ -99,6 +99,21 @@ def test_offsets_are_stored_at_intervals_when_they_changed(world: "World") -> No
     assert world.offsets.offset() is None
 
 
+@pytest.mark.parametrize(("interval", "stored_at"), [(2000, 2.0), (500, 0.5), (30_000, 30.0)])
+def test_the_interval_is_a_setting(world: "World", interval: int, stored_at: float) -> None:
+    """`state_update_interval_ms`: not before, and then at once."""
+    world.source.produce(0, 0)
+    spout = world.open(state_update_interval_ms=interval)
+    begun = world.now
+    spout.ack(world.run_ids(spout)[0])
+    world.now = begun + stored_at - 0.01
+    spout.next_tuple()
+    assert world.offsets.offset() is None
+    world.now = begun + stored_at
+    spout.next_tuple()
+    assert world.offsets.offset() == 1
+
+
 def test_a_failed_message_is_emitted_again(world: "World") -> None:
     """From memory, with the next attempt's id; the offset waits for it."""
     world.source.produce(0, 0, 1)

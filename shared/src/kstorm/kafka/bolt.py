@@ -75,7 +75,16 @@ class KafkaBolt(Bolt):
         return self
 
     def with_producer_properties(self, properties: Mapping[str, Any]) -> Self:
-        """Gives the bolt a producer of its own with these librdkafka properties; without, it uses the process's."""
+        """Gives the bolt a producer of its own with these librdkafka properties; without, it uses the process's.
+
+        Raises `ConfigError` if a serializer is among them, as in Java.
+        """
+        for side in ("key", "value"):
+            if (serializer := properties.get(f"{side}.serializer")) is not None:
+                raise ConfigError(
+                    f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
+                    "instead, or nothing, as text is written as it is"
+                )
         self._properties = dict(properties)
         return self
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.scheme import Values, values_of
+from kstorm.kafka.scheme import OneTuple, Values, values_of
 from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CONFLUENT = "confluent_kafka.schema_registry"
 
 
-class _RegistryScheme:
+class _RegistryScheme(OneTuple):
     """What the three have in common; a copy that was not opened holds no connection."""
 
     def __init__(self, registry: SchemaRegistry, *fields: str) -> None:
