@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.kafka import KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
+from kstorm.kafka import FieldNameTopicSelector, KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
 from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
 from kstorm.local.consume import consume_to
 from kstorm.local.servers import EmbeddedKafka
@@ -89,6 +89,20 @@ async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path:
         }
         assert written >= set(outcomes.acked)
         assert any("are not written" in str(error) for error in outcomes.errors)
+
+
+async def test_a_tuple_without_a_topic_is_acked_and_counted(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is written for it, and a warning says so; those that have one are written."""
+    topic.create()
+    bolt = KafkaBolt().with_topic_selector(FieldNameTopicSelector("key"))
+    outcomes = Outcomes()
+    bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
+    for key in ("", topic.name, ""):
+        bolt.execute(word(key, "m"))
+    await outcome(outcomes, 3)
+    assert (sorted(outcomes.acked), outcomes.failed) == (["", "", topic.name], [])
+    assert (bolt.metrics()["skipped"], bolt.metrics()["written"], ends(topic)) == (2, 1, 1)
+    assert "'sink': no topic was selected for 2 tuples: acked, not written" in caplog.text
 
 
 async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
