@@ -43,6 +43,7 @@ def test_the_defaults_are_the_seeds() -> None:
         ({"socket_timeout_ms": 0}, "socket_timeout_ms is 0"),
         ({"fetch_max_wait": 0}, "fetch_max_wait is 0"),
         ({"zk_port": 0}, "zk_port is 0"),
+        ({"zk_servers": "localhost"}, "zk_servers is 'localhost': it must be a list of one host or more"),
         ({"retry_initial_delay_ms": -1}, "retry_initial_delay_ms is -1"),
         ({"retry_delay_max_ms": -1}, "retry_delay_max_ms is -1"),
         (

@@ -192,6 +192,8 @@ class SpoutConfig(KafkaConfig):
             raise ConfigError(f"processing_guarantee is {self.processing_guarantee!r}: it must be one of {names}")
         if not self.id or "/" in self.id:
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
+        if isinstance(self.zk_servers, str):
+            raise ConfigError(f"zk_servers is {self.zk_servers!r}: it must be a list of one host or more")
         for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("retry_initial_delay_ms", "retry_delay_max_ms"):
