@@ -118,6 +118,21 @@ async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
     assert [message.key() for message in records(topic, 3)] == [b"w0", b"w1", b"w2"]
 
 
+async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
+    """`execute` ends with the tuple failed, and the next one has its turn."""
+    bolt = KafkaBolt().with_async(False)
+    outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
+    lost = bolt.execute(word("lost", "m"))
+    assert lost is not None
+    await lost
+    assert (outcomes.acked, outcomes.failed) == ([], ["lost"])
+    topic.create()
+    written = bolt.execute(word("written", "m"))
+    assert written is not None
+    await written
+    assert (outcomes.acked, outcomes.failed, ends(topic)) == (["written"], ["lost"], 1)
+
+
 async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic) -> None:
     """Acked at once; a topic that does not exist is counted, not failed. One that does has all records."""
     bolt = KafkaBolt().with_fire_and_forget()
