@@ -1,7 +1,6 @@
-"""Messages that a reader of a queue has opened."""
+"""Messages out of a queue's reader, whichever queue it is."""
 
-from kstorm.queues import QueueMessage
-from kstorm.queues.ports import QueueReader
+from kstorm.queues import QueueMessage, QueueReader
 from tests.integration.until import until
 
 

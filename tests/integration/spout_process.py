@@ -16,19 +16,18 @@ from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka_sink import KafkaWriter
 from kstorm.runtime.kafka_source import KafkaSource
 from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
-from kstorm.topology import BasicBolt, Config, Placed, TopologyBuilder, TopologyContext
+from kstorm.topology import BasicBolt, Config, TopologyBuilder, TopologyContext
 from tests.integration.kafka_topic import Topic
+from tests.spout_collector import SpoutCollector
 
 
 @dataclass
-class Collector:
-    """A spout's collector that keeps what it gets."""
+class Collector(SpoutCollector):
+    """A spout's collector that keeps what it gets, and stores dead letters at once."""
 
-    capacity: int = 1_000_000
     emitted: dict[int, Any] = field(default_factory=dict)
     ids: list[Any] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
     letters: list[int] = field(default_factory=list)
 
     def emit(
@@ -40,20 +39,9 @@ class Collector:
         self.values.append(values[0])
         return (1,)
 
-    def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
-    ) -> Placed:
-        rows = list(zip(*columns, strict=True))
-        for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
-            self.emit(values, message_id, stream)
-        return []
-
     def dead_letter(self, reason: str, **letter: Any) -> None:
         self.letters.append(letter["offset"])
         letter["on_stored"]()
-
-    def report_error(self, error: BaseException) -> None:
-        self.errors.append(error)
 
 
 class SpoutProcess:

@@ -1,6 +1,8 @@
 """The guarantee on real servers: processes are killed, moved and poisoned, and every message is accounted for."""
 
+import re
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -173,3 +175,25 @@ def test_a_killed_broker_delays_and_loses_nothing(
         engine.produce(text[4000:])
         engine.await_done("sentences", 240)
         check_words(engine, text)
+
+
+def test_a_stalled_spout_says_why(run: Run) -> None:
+    """By a gauge at once, by a line in the log when no tree has completed for a while (METRON-1888); then it goes on."""
+    engine, text = run("wordcount", timeout_secs=120), [f"w{number}" for number in range(6000)]
+    spout, split = engine.worker("sentences-0"), engine.worker("split-0")
+
+    def throttled() -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{spout.web_port}/metrics", timeout=5) as page:
+            found = re.search(r"^kstorm_spout_throttled(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE)
+        assert found is not None
+        return float(found[1])
+
+    split.process.pause()
+    engine.produce(text)
+    engine.until(lambda: throttled() > 0, 60, "the gauge says that the spout is held back")
+    engine.until(lambda: "spout_stalled" in spout.process.log_path.read_text(), 60, "the log says so")
+    assert "allowed trees are in flight and none completed for" in spout.process.log_path.read_text()
+    split.process.resume()
+    engine.await_done("sentences")
+    assert throttled() == 0
+    check_words(engine, text)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.kafka import KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
+from kstorm.kafka import FieldNameTopicSelector, KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
 from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
 from kstorm.local.consume import consume_to
 from kstorm.local.servers import EmbeddedKafka
@@ -91,6 +91,20 @@ async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path:
         assert any("are not written" in str(error) for error in outcomes.errors)
 
 
+async def test_a_tuple_without_a_topic_is_acked_and_counted(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is written for it, and a warning says so; those that have one are written."""
+    topic.create()
+    bolt = KafkaBolt().with_topic_selector(FieldNameTopicSelector("key"))
+    outcomes = Outcomes()
+    bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
+    for key in ("", topic.name, ""):
+        bolt.execute(word(key, "m"))
+    await outcome(outcomes, 3)
+    assert (sorted(outcomes.acked), outcomes.failed) == (["", "", topic.name], [])
+    assert (bolt.metrics()["skipped"], bolt.metrics()["written"], ends(topic)) == (2, 1, 1)
+    assert "'sink': no topic was selected for 2 tuples: acked, not written" in caplog.text
+
+
 async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
     """When `execute` has ended the broker has the record, and the tuple is acked."""
     topic.create()
@@ -102,6 +116,21 @@ async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
         await executing
         assert len(outcomes.acked) == number + 1 == ends(topic)
     assert [message.key() for message in records(topic, 3)] == [b"w0", b"w1", b"w2"]
+
+
+async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
+    """`execute` ends with the tuple failed, and the next one has its turn."""
+    bolt = KafkaBolt().with_async(False)
+    outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
+    lost = bolt.execute(word("lost", "m"))
+    assert lost is not None
+    await lost
+    assert (outcomes.acked, outcomes.failed) == ([], ["lost"])
+    topic.create()
+    written = bolt.execute(word("written", "m"))
+    assert written is not None
+    await written
+    assert (outcomes.acked, outcomes.failed, ends(topic)) == (["written"], ["lost"], 1)
 
 
 async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic) -> None:

@@ -1,6 +1,7 @@
 """ZooKeeper away for longer than the session: messages are processed, offsets wait, `/readyz` says so, nothing is doubled."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -93,6 +94,7 @@ def readiness(worker: Worker) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.long)])
 def test_a_topology_works_on_while_zookeeper_is_away(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
@@ -101,9 +103,10 @@ def test_a_topology_works_on_while_zookeeper_is_away(
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
 ) -> None:
-    """All sentences written during the outage are counted before it ends; the offsets follow after it, and nothing was
-    emitted a second time."""
+    """All sentences written during the outage are counted before it ends, for at least so many seconds; the offsets follow
+    after it, and nothing was emitted a second time."""
     before, amid = [f"before {number}" for number in range(60)], [f"amid {number}" for number in range(60)]
     settings = {"KSTORM_ZOOKEEPER": way.address}
     with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
@@ -115,16 +118,22 @@ def test_a_topology_works_on_while_zookeeper_is_away(
         spout = engine.worker("sentences-0")
         assert readiness(spout)[0] == 200
         way.cut()
+        begun = time.monotonic()
         locks = f"/kstorm/{topic_prefix}/locks"
         engine.until(lambda: not onlooker.get_children(locks), 60, "the session has expired")
         engine.produce(amid)
         engine.await_total("sentences", "acked", 120)
         engine.until(lambda: readiness(spout)[0] == 503, 30, "the spout is not ready")
         assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in readiness(spout)[1]
-        assert len(engine.records()) == 240
+        while time.monotonic() - begun < seconds:
+            amid.append(f"amid {len(amid)}")
+            engine.produce(amid[-1:])
+            engine.await_total("sentences", "acked", len(before) + len(amid), 20)
+            assert readiness(spout)[0] == 503
+        assert len(engine.records()) == 2 * (len(before) + len(amid))
         assert engine.offsets() == stored
         way.heal()
         engine.await_done("sentences", 90)
         assert readiness(spout)[0] == 200
-        assert engine.total("sentences", "emitted") == 120
+        assert engine.total("sentences", "emitted") == len(before) + len(amid)
         assert not check_words(engine, [*before, *amid])

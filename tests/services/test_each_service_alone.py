@@ -13,7 +13,13 @@ SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.t
 
 # Modules of the library that a service imports only when it runs, or that run beside it.
 IMPORTED_LATER = {
-    "spout": ["kstorm.runtime.zookeeper", "kstorm.runtime.rabbitmq", "kstorm.runtime.kestrel", "kstorm.cli.__main__"]
+    "spout": [
+        "kstorm.runtime.zookeeper",
+        "kstorm.runtime.rabbitmq",
+        "kstorm.runtime.kestrel",
+        "kstorm.cli.__main__",
+        "puresasl",
+    ]
 }
 
 IMPORT_ALL = """

@@ -33,12 +33,12 @@ from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
     Config,
-    Placed,
     Spout,
     TopologyBuilder,
     TopologyContext,
     Tuple,
 )
+from tests.spout_collector import SpoutCollector
 
 TOPIC = "sentences"
 
@@ -58,13 +58,11 @@ class Letter:
 
 
 @dataclass
-class FakeCollector:
+class FakeCollector(SpoutCollector):
     """Keeps what is emitted. With `tracking` off it acks in the middle of `emit`, the earliest that anyone could."""
 
-    capacity: int = 1_000_000
     emitted: list[tuple[list[Any], Any, str]] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
     at_once: Callable[[Any], object] | None = None
     refuse: Exception | None = None
 
@@ -79,31 +77,8 @@ class FakeCollector:
             self.at_once(message_id)
         return (1,)
 
-    def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
-    ) -> Placed:
-        rows = list(zip(*columns, strict=True))
-        for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
-            self.emit(values, message_id, stream)
-        return []
-
-    def dead_letter(
-        self,
-        reason: str,
-        *,
-        value: bytes | None,
-        key: bytes | None = None,
-        topic: str = "",
-        partition: int = -1,
-        offset: int = -1,
-        attempts: int = 0,
-        on_stored: Callable[[], None] | None = None,
-    ) -> None:
-        assert on_stored is not None
-        self.letters.append(Letter(reason, value, key, topic, partition, offset, attempts, on_stored))
-
-    def report_error(self, error: BaseException) -> None:
-        self.errors.append(error)
+    def dead_letter(self, reason: str, **letter: Any) -> None:
+        self.letters.append(Letter(reason, stored=letter.pop("on_stored"), **letter))
 
     def take(self) -> list[tuple[int, Any]]:
         """What was emitted since the last call: (offset, message id)."""

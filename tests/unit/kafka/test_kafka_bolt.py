@@ -230,6 +230,16 @@ def test_producer_properties_open_a_producer_of_its_own(world: "World") -> None:
     assert world.writer.closed
 
 
+@pytest.mark.parametrize("side", ["key", "value"])
+def test_javas_serializers_are_told_where_to_be_set(side: str) -> None:
+    """As the seed sets them, among the producer's properties, librdkafka has none."""
+    java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
+    with pytest.raises(
+        ConfigError, match=rf"property {side}\.serializer is 'org.*': say \.with_{side}_serializer\(StringS"
+    ):
+        KafkaBolt().with_producer_properties(java)
+
+
 def test_a_task_runs_a_copy() -> None:
     """The template in the topology can be deep-copied, as every task does."""
     assert copy.deepcopy(KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"}))

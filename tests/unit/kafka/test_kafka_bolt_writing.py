@@ -90,6 +90,16 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
     assert ["are lost: refused" in str(error) for error in outcomes.errors] == [True]
 
 
+@pytest.mark.parametrize("name", ["acks", "request.required.acks"])
+def test_what_the_broker_never_says_is_not_acked_for(world: "World", name: str) -> None:
+    """Without acknowledgements nobody knows what was written; who does not want to know says so."""
+    bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({name: 0})
+    with pytest.raises(ConfigError, match=rf"'sink' has the producer property {name}=0.*\.with_fire_and_forget"):
+        prepared(world, bolt)
+    prepared(world, bolt.with_fire_and_forget())
+    assert world.own_writers == [{name: 0}]
+
+
 def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
     """It is refused rather than one of both ignored."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)

@@ -1,10 +1,15 @@
 """When a failed message is due again."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kstorm.errors import ConfigError
 from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, SpoutConfig
 from kstorm.kafka.retry import make_retry_manager
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.conftest import World
 
 
 def manager(
@@ -105,6 +110,24 @@ def test_the_manager_is_named_by_its_import_path() -> None:
     )
     assert isinstance(by_default, ExponentialBackoffRetryManager)
     assert isinstance(by_class, ExponentialBackoffRetryManager)
+
+
+class Never(ExponentialBackoffRetryManager):
+    """A policy of one's own: nothing is retried."""
+
+    def retry_further(self, offset: int) -> bool:
+        return False
+
+
+def test_a_policy_of_ones_own_decides(world: "World") -> None:
+    """Named by its import path; a path that is none is refused when the spout is opened."""
+    world.source.produce(0, 0, 1)
+    spout = world.open(failed_message_retry_manager=f"{__name__}:Never")
+    spout.fail(world.run_ids(spout)[0])
+    assert world.run(spout) == []
+    assert [letter.offset for letter in world.collector.letters] == [0]
+    with pytest.raises(ConfigError, match="failed_message_retry_manager is 'nowhere:Manager'"):
+        world.open(failed_message_retry_manager="nowhere:Manager")
 
 
 @pytest.mark.parametrize("path", ["nowhere:Manager", "kstorm.kafka.retry:Missing", "no-colon", ""])

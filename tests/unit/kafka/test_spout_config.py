@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka import EARLIEST_TIME, KafkaHosts, RawMultiScheme, SpoutConfig, StoredOffset
+from kstorm.kafka import (
+    EARLIEST_TIME,
+    JsonScheme,
+    KafkaHosts,
+    RawMultiScheme,
+    SpoutConfig,
+    StoredOffset,
+    StringScheme,
+)
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Partition
+from kstorm.registry import AvroScheme, SchemaRegistry
 
 
 def config(**settings: Any) -> SpoutConfig:
@@ -31,6 +40,23 @@ def test_the_defaults_are_the_seeds() -> None:
     ("settings", "complaint"),
     [
         ({"fetch_size_bytes": 0}, "fetch_size_bytes is 0: it must be at least 1"),
+        ({"socket_timeout_ms": 0}, "socket_timeout_ms is 0"),
+        ({"fetch_max_wait": 0}, "fetch_max_wait is 0"),
+        ({"zk_port": 0}, "zk_port is 0"),
+        ({"zk_servers": "localhost"}, "zk_servers is 'localhost': it must be a list of one host or more"),
+        ({"retry_initial_delay_ms": -1}, "retry_initial_delay_ms is -1"),
+        ({"retry_delay_max_ms": -1}, "retry_delay_max_ms is -1"),
+        (
+            {"start_offset_time": "earliest"},
+            "start_offset_time is 'earliest': it must be EARLIEST_TIME, LATEST_TIME or a",
+        ),
+        ({"start_offset_time": 1.7e12}, "start_offset_time is 1700000000000.0: .* a whole number"),
+        ({"fetch_size_bytes": None}, "fetch_size_bytes is None: it must be a whole number"),
+        ({"retry_delay_multiplier": "2"}, "retry_delay_multiplier is '2': it must be at least 1"),
+        ({"retry_delay_multiplier": float("nan")}, "retry_delay_multiplier is nan"),
+        ({"scheme": StringScheme()}, r"scheme is a StringScheme.*: wrap it, as SchemeAsMultiScheme\(StringScheme"),
+        ({"scheme": JsonScheme("word")}, "scheme is a JsonScheme"),
+        ({"scheme": AvroScheme(SchemaRegistry("http://registry"), "word")}, "scheme is a AvroScheme"),
         ({"buffer_size_bytes": -1}, "buffer_size_bytes is -1"),
         ({"metrics_time_bucket_size_in_secs": -1}, "metrics_time_bucket_size_in_secs is -1"),
         ({"start_offset_time": -3}, "start_offset_time is -3"),
@@ -61,6 +87,19 @@ def test_a_place_that_cannot_be_is_refused(topic: str, root: str, id: str, compl
     """The node's path is put together from zk_root and id, so both must fit."""
     with pytest.raises(ConfigError, match=complaint):
         SpoutConfig(KafkaHosts(), topic, root, id)
+
+
+def test_hosts_are_no_mere_text() -> None:
+    """The first that comes to mind, and it would fail late."""
+    with pytest.raises(ConfigError, match=r"hosts is 'kafka:9092': it must be KafkaHosts\("):
+        SpoutConfig("kafka:9092", "t", "/r", "i")  # type: ignore[arg-type]
+
+
+def test_the_root_may_be_left_out() -> None:
+    """As in the seed's second form; the id may not."""
+    assert SpoutConfig(KafkaHosts(), "t", id="words").zk_path == "/words"
+    with pytest.raises(ConfigError, match="id is ''"):
+        SpoutConfig(KafkaHosts(), "t")
 
 
 def test_zookeeper_hosts_may_be_the_spouts_own() -> None:

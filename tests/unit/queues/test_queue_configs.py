@@ -35,6 +35,7 @@ from kstorm.topology import OutputFieldsDeclarer
             lambda: RabbitMQConfig("q", scheme=MessageMetadataSchemeAsMultiScheme(StringScheme())),
             "has neither, so take a SchemeAsMultiScheme",
         ),
+        (lambda: RabbitMQConfig("q", scheme=StringScheme()), r"scheme is a StringScheme.* SchemeAsMultiScheme\(String"),
         (lambda: KestrelConfig(open_reads=0), "open_reads is 0: it must be above 0"),
         (lambda: KestrelConfig(blacklist_time_secs=float("nan")), "blacklist_time_secs is nan: it must be above 0"),
         (lambda: KestrelSpout([], 22133, "q"), r"hosts are \[\]: name one host or more"),

@@ -314,5 +314,6 @@ def test_wrong_settings_are_named(stub: RegistryStub) -> None:
     serializer: Serializer = AvroSerializer(SchemaRegistry(stub.url), '{"type": "none"}')
     with pytest.raises(ConfigError, match="AvroSerializer cannot use its schema or properties"):
         serializer.open(is_key=False)  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="the reader's schema of an AvroScheme cannot be used"):
-        AvroScheme(SchemaRegistry(stub.url), "word", schema='{"type": "none"}').open()
+    for scheme, schema in ((AvroScheme, '{"type": "none"}'), (JsonSchemaScheme, "no JSON")):
+        with pytest.raises(ConfigError, match=f"{scheme.__name__} cannot use its reader's schema"):
+            scheme(SchemaRegistry(stub.url), "word", schema=schema).open()

@@ -114,7 +114,7 @@ def test_secrets_come_by_file_too(tmp_path: Path) -> None:
     """As a Secret is mounted; a file's properties are added to the variable's and win."""
     properties, login = tmp_path / "kafka.json", tmp_path / "zookeeper"
     properties.write_text('{"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}\n')
-    login.write_text("digest:me:hunter3\n")
+    login.write_text("sasl:me:hunter3\n")
     settings = from_environment(
         GOOD
         | {
@@ -128,7 +128,7 @@ def test_secrets_come_by_file_too(tmp_path: Path) -> None:
         "enable.ssl.certificate.verification": "true",
         "sasl.password": "hunter2",
     }
-    assert settings.zookeeper_auth == "digest:me:hunter3"
+    assert settings.zookeeper_auth == "sasl:me:hunter3"
     assert "hunter" not in repr(settings)
 
 
@@ -140,7 +140,7 @@ def test_secrets_come_by_file_too(tmp_path: Path) -> None:
         ("KSTORM_KAFKA_PROPERTIES_FILE", __file__, "is no JSON object of names and values"),
         ("KSTORM_KAFKA_PROPERTIES", '{"sasl.password": ["hunter2"]}', "is no JSON object of names and values"),
         ("KSTORM_ZOOKEEPER_AUTH", "me:hunter2", "is not of the form digest:user:password"),
-        ("KSTORM_ZOOKEEPER_AUTH", "sasl:me:hunter2", "is not of the form digest:user:password"),
+        ("KSTORM_ZOOKEEPER_AUTH", "x509:me:hunter2", "digest:user:password or sasl:user:password"),
         ("KSTORM_ZOOKEEPER_AUTH", "digest:hunter2", "is not of the form digest:user:password"),
     ],
 )

@@ -7,9 +7,11 @@
 Offsets are changed only while no process reads the partitions, all that were asked for or none.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -25,37 +27,28 @@ from kstorm.runtime.zookeeper_nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(help="How far a KafkaSpout has come, as ZooKeeper has it.", no_args_is_help=True)
 
-_Topology = Annotated[
-    str | None,
-    typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The spout's topology."),
-]
-_Component = Annotated[
-    str | None,
-    typer.Option("--component", metavar="ID", help="The spout, if the topology has several that read Kafka."),
-]
-_Root = Annotated[str | None, typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,")]
-_Id = Annotated[str | None, typer.Option("--id", help="the id of it,")]
-_Topic = Annotated[str | None, typer.Option("--topic", help="and the topic.")]
-_Bootstrap = Annotated[
-    str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
-]
-_ZooKeeper = Annotated[
-    str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
-]
+_PLACE: Final = inspect.signature(Place).parameters
+
+
+def _of_a_place(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of `Place` behind its own, and it a `Place` in place of them: typer itself has options
+    of several commands written down for each."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        place = Place(**{name: given.pop(name) for name in _PLACE})
+        command(place, **given)
+
+    _, *own = inspect.signature(command).parameters.values()
+    run.__signature__ = inspect.Signature([*own, *_PLACE.values()])  # type: ignore[attr-defined]
+    return run
 
 
 @app.command()
-def show(
-    topology: _Topology = None,
-    component: _Component = None,
-    root: _Root = None,
-    id: _Id = None,
-    topic: _Topic = None,
-    bootstrap: _Bootstrap = None,
-    zookeeper: _ZooKeeper = None,
-) -> None:
+@_of_a_place
+def show(place: Place) -> None:
     """Shows each partition's stored offset, its log in Kafka, the lag, and who reads it."""
-    reading = find_reading(Place(topology, component, root, id, topic, bootstrap, zookeeper))
+    reading = find_reading(place)
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
             logs = log.partitions()
@@ -65,24 +58,21 @@ def show(
 
 
 @app.command("set")
+@_of_a_place
 def set_(
+    place: Place,
     pairs: Annotated[list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="What to store.")],
-    topology: _Topology = None,
-    component: _Component = None,
-    root: _Root = None,
-    id: _Id = None,
-    topic: _Topic = None,
-    bootstrap: _Bootstrap = None,
-    zookeeper: _ZooKeeper = None,
 ) -> None:
     """Stores an offset for each of some partitions; the spout reads on from there."""
     offsets = dict(map(parse_pair, pairs))
-    reading = find_reading(Place(topology, component, root, id, topic, bootstrap, zookeeper))
+    reading = find_reading(place)
     _move(reading, lambda logs: {_partition(logs, number): Target(offset) for number, offset in offsets.items()})
 
 
 @app.command()
+@_of_a_place
 def reset(
+    place: Place,
     to: Annotated[
         str,
         typer.Option("--to", metavar="earliest|latest|TIME|OFFSET", help="Where to; TIME as 2026-03-01T08:00 or @ms."),
@@ -90,17 +80,10 @@ def reset(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", help="Only this one; may be given again.")
     ] = None,
-    topology: _Topology = None,
-    component: _Component = None,
-    root: _Root = None,
-    id: _Id = None,
-    topic: _Topic = None,
-    bootstrap: _Bootstrap = None,
-    zookeeper: _ZooKeeper = None,
 ) -> None:
     """Stores an offset for every partition: the log's start or end, the first at or after a time, or the one given."""
     target = parse_target(to)
-    reading = find_reading(Place(topology, component, root, id, topic, bootstrap, zookeeper))
+    reading = find_reading(place)
 
     def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:
         return dict.fromkeys(logs if not partition else [_partition(logs, number) for number in partition], target)

@@ -5,6 +5,9 @@ Everything that a service reads from its environment is read from there too, so 
 
 import os
 from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
@@ -14,18 +17,30 @@ from kstorm.runtime.settings import Settings, load_topology, with_or_without_top
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the options say. Either `topology`, or `root`, `id` and `topic`."""
+    """What the options say, and which there are. Either `topology`, or `root`, `id` and `topic`."""
 
-    topology: str | None = None
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The spout's topology."),
+    ] = None
     """`package.module:attribute`."""
-    component: str | None = None
+    component: Annotated[
+        str | None,
+        typer.Option("--component", metavar="ID", help="The spout, if the topology has several that read Kafka."),
+    ] = None
     """The spout; needed if the topology has several that read Kafka."""
-    root: str | None = None
-    id: str | None = None
-    topic: str | None = None
-    bootstrap: str | None = None
+    root: Annotated[
+        str | None, typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,")
+    ] = None
+    id: Annotated[str | None, typer.Option("--id", help="the id of it,")] = None
+    topic: Annotated[str | None, typer.Option("--topic", help="and the topic.")] = None
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+    ] = None
     """Kafka's servers; None: as the environment says."""
-    zookeeper: str | None = None
+    zookeeper: Annotated[
+        str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
+    ] = None
     """ZooKeeper's connect string; None: as the environment says."""
 
 

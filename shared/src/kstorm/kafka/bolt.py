@@ -75,7 +75,16 @@ class KafkaBolt(Bolt):
         return self
 
     def with_producer_properties(self, properties: Mapping[str, Any]) -> Self:
-        """Gives the bolt a producer of its own with these librdkafka properties; without, it uses the process's."""
+        """Gives the bolt a producer of its own with these librdkafka properties; without, it uses the process's.
+
+        Raises `ConfigError` if a serializer is among them, as in Java.
+        """
+        for side in ("key", "value"):
+            if (serializer := properties.get(f"{side}.serializer")) is not None:
+                raise ConfigError(
+                    f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
+                    "instead, or nothing, as text is written as it is"
+                )
         self._properties = dict(properties)
         return self
 
@@ -106,15 +115,8 @@ class KafkaBolt(Bolt):
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Opens the producer. Raises `ConfigError` without a topic selector or on settings that cannot work."""
         super().prepare(config, context, collector)
-        if self._selector is None:
-            raise ConfigError(f"the KafkaBolt {context.component!r} has no topic: add .with_topic_selector('a-topic')")
-        if self._fire_and_forget and not self._async:
-            raise ConfigError(
-                f"the KafkaBolt {context.component!r} shall wait for each record and for none: leave out either "
-                ".with_async(False) or .with_fire_and_forget()"
-            )
+        self._topic_of = self._checked(context.component).get_topic
         ports = KafkaPorts.of(context)
-        self._topic_of = self._selector.get_topic
         open_serializer(self._key_serializer, is_key=True)
         open_serializer(self._value_serializer, is_key=False)
         own = self._properties
@@ -187,6 +189,24 @@ class KafkaBolt(Bolt):
         """`written`: records that the broker has; `skipped`: tuples that no topic was selected for; `held`: tuples that wait
         for their serializer; `lost`: records that were forgotten and that the broker did not take."""
         return {"written": self._written, "skipped": self._skipped, "held": len(self._held), "lost": self._lost}
+
+    def _checked(self, component: str) -> TopicSelector:
+        """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
+        if self._selector is None:
+            raise ConfigError(f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')")
+        if self._fire_and_forget and not self._async:
+            raise ConfigError(
+                f"the KafkaBolt {component!r} shall wait for each record and for none: leave out either "
+                ".with_async(False) or .with_fire_and_forget()"
+            )
+        for name in ("acks", "request.required.acks"):
+            if str((self._properties or {}).get(name)) == "0" and not self._fire_and_forget:
+                raise ConfigError(
+                    f"the KafkaBolt {component!r} has the producer property {name}=0, with which the broker never says "
+                    "whether it took a record, so no tuple could be acked for that: leave it out, or add "
+                    ".with_fire_and_forget()"
+                )
+        return self._selector
 
     def _write(self, topic: str, tuple: Tuple, on_delivery: Delivery) -> None:
         self._writer.write(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kstorm.errors import ConfigError
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
-from kstorm.kafka.scheme import MultiScheme, RawMultiScheme
+from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
 from kstorm.topology import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -101,13 +101,17 @@ class KafkaConfig:
     def __post_init__(self) -> None:
         if not self.topic:
             raise ConfigError("a spout config without a topic: name the topic to read")
+        if not isinstance(self.hosts, BrokerHosts):
+            raise ConfigError(f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or StaticHosts")
         self._check_topic()
+        check_multi_scheme(self.scheme)
         for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("buffer_size_bytes", "metrics_time_bucket_size_in_secs"):
             _check_at_least(name, getattr(self, name), 0)
         _check_at_least("start_offset_time", self.start_offset_time, EARLIEST_TIME)
-        _check_at_least("max_offset_behind", self.max_offset_behind, 0)
+        if self.max_offset_behind is not None:
+            _check_at_least("max_offset_behind", self.max_offset_behind, 0)
 
     def _check_topic(self) -> None:
         hosts, topic = self.hosts, self.topic
@@ -132,13 +136,13 @@ class KafkaConfig:
 class SpoutConfig(KafkaConfig):
     """A `KafkaConfig`, and what only the spout needs."""
 
-    zk_root: str
+    zk_root: str = ""
     """The ZooKeeper node under which offsets are kept: `<zk_root>/<id>/partition_<n>`, or for a regular expression
     `<zk_root>/<id>/<topic>/partition_<n>`; "" is ZooKeeper's own root."""
 
-    id: str
+    id: str = ""
     """Name of this reading of the topic: the node under `zk_root`, and the consumer group that shows its lag. Keep it
-    over redeployments, or the spout starts anew; give no two spouts the same."""
+    over redeployments, or the spout starts anew; give no two spouts the same. It must be given."""
 
     zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
     """Hosts of the ZooKeeper that keeps the offsets. None: the service's own (`KSTORM_ZOOKEEPER`)."""
@@ -188,11 +192,14 @@ class SpoutConfig(KafkaConfig):
             raise ConfigError(f"processing_guarantee is {self.processing_guarantee!r}: it must be one of {names}")
         if not self.id or "/" in self.id:
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
+        if isinstance(self.zk_servers, str):
+            raise ConfigError(f"zk_servers is {self.zk_servers!r}: it must be a list of one host or more")
         for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("retry_initial_delay_ms", "retry_delay_max_ms"):
             _check_at_least(name, getattr(self, name), 0)
-        _check_at_least("retry_delay_multiplier", self.retry_delay_multiplier, 1)
+        if not isinstance(self.retry_delay_multiplier, int | float) or not self.retry_delay_multiplier >= 1:  # or NaN
+            raise ConfigError(f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1")
         _check_at_least("retry_limit", self.retry_limit, -1)
 
     @property
@@ -212,6 +219,9 @@ class SpoutConfig(KafkaConfig):
         return ",".join(server if ":" in server else f"{server}:{self.zk_port}" for server in self.zk_servers)
 
 
-def _check_at_least(name: str, value: float | None, least: int) -> None:
-    if value is not None and not value >= least:  # NaN is neither
+def _check_at_least(name: str, value: object, least: int) -> None:
+    if isinstance(value, int) and value < least:
         raise ConfigError(f"{name} is {value}: it must be at least {least}")
+    if not isinstance(value, int):
+        known = "EARLIEST_TIME, LATEST_TIME or a Unix time in ms, " if name == "start_offset_time" else ""
+        raise ConfigError(f"{name} is {value!r}: it must be {known}a whole number")

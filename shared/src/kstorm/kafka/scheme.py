@@ -14,11 +14,17 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kstorm.errors import ConfigError
 from kstorm.kafka.ports import SourceMessage
 from kstorm.topology import Fields
 
 Values = Sequence[Any]
 """The values of one tuple."""
+
+
+class OneTuple:
+    """Marks a `Scheme`, which in place of a `MultiScheme` would make a tuple of each letter: nobody else could tell them
+    apart."""
 
 
 class Scheme(Protocol):
@@ -65,7 +71,7 @@ class RawMultiScheme:
         return ((value,),)
 
 
-class StringScheme:
+class StringScheme(OneTuple):
     """The value as text, in the field `str`. A value that is not UTF-8 is a dead letter (Storm would mangle it)."""
 
     output_fields = Fields("str")
@@ -75,7 +81,7 @@ class StringScheme:
         return (value.decode(),)
 
 
-class StringKeyValueScheme:
+class StringKeyValueScheme(OneTuple):
     """Key and value as text, in the fields `key` and `message`, which a `KafkaBolt` reads by default."""
 
     output_fields = Fields("key", "message")
@@ -89,7 +95,7 @@ class StringKeyValueScheme:
         return (key.decode(), value.decode())
 
 
-class JsonScheme:
+class JsonScheme(OneTuple):
     """A JSON object's members, each in the field of its name: `JsonScheme("word", "count")`.
 
     Members that are not named are left out. A value that is no JSON object, or lacks a named member, is a dead letter; a
@@ -160,6 +166,13 @@ class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
     def output_fields(self) -> Fields:
         """The scheme's, `partition` and `offset`."""
         return Fields(self.scheme.output_fields, "partition", "offset")
+
+
+def check_multi_scheme(scheme: MultiScheme) -> None:
+    """Raises `ConfigError` if it is a `Scheme` that was not made a multi-scheme."""
+    if isinstance(scheme, OneTuple):
+        name = type(scheme).__name__
+        raise ConfigError(f"scheme is a {name}, which makes one tuple: wrap it, as SchemeAsMultiScheme({name}(…))")
 
 
 def open_scheme(scheme: MultiScheme) -> None:

@@ -21,6 +21,7 @@ from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
+from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
 
@@ -55,6 +56,7 @@ class KafkaSpout(Spout):
                 f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, so a restart could not be "
                 "told from a new deployment: set KSTORM_TOPOLOGY_ID, the same for all processes of a deployment"
             )
+        make_retry_manager(self.spout_config)  # so that one that cannot be made is refused now, not with a partition
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
         self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)

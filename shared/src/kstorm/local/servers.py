@@ -252,7 +252,8 @@ class EmbeddedZooKeeper(_EmbeddedServer):
     """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
 
     `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`); `tick_ms` is ZooKeeper's `tickTime`, and a session
-    cannot be shorter than two of it. `start_timeout` is in seconds.
+    cannot be shorter than two of it. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
+    SASL's DIGEST-MD5.
     """
 
     def __init__(
@@ -263,9 +264,11 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         heap: str = "128m",
         tick_ms: int = 500,
         start_timeout: float = 120.0,
+        logins: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
         self._port = reserve_port()
+        self._logins = dict(logins or {})
         self._tick_ms = tick_ms
 
     @property
@@ -287,7 +290,19 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         properties = self.data_directory / "zoo.cfg"
         write_properties(properties, settings)
         classpath = ":".join(str(jar) for jar in zookeeper_classpath())
-        return [_QUICK_START, "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", properties]
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [_QUICK_START, *self._login_options(), "-cp", classpath, main, properties]
+
+    def _login_options(self) -> Sequence[str]:
+        """Write down who may log in; return what has the server read that."""
+        if not self._logins:
+            return ()
+        users = [f"user_{user}={json.dumps(password)}" for user, password in self._logins.items()]
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+        file = self.data_directory / "jaas.conf"
+        file.write_text(f"Server {{ {module} {' '.join(users)}; }};\n")
+        provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        return (f"-Djava.security.auth.login.config={file}", f"-Dzookeeper.authProvider.1={provider}")
 
     def _serves(self) -> bool:
         try:

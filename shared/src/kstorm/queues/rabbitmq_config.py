@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.scheme import MessageMetadataSchemeAsMultiScheme, MultiScheme, RawMultiScheme
+from kstorm.kafka.scheme import MessageMetadataSchemeAsMultiScheme, MultiScheme, RawMultiScheme, check_multi_scheme
 
 _MOST_PREFETCH: Final = 65_535  # AMQP has 16 bits for it
 _MOST_HEARTBEAT: Final = 65_535
@@ -79,6 +79,7 @@ class RabbitMQConfig:
             raise ConfigError(f"hosts is {self.hosts!r}: it must be a list of one host or more")
         for host in self.hosts:
             _address(host, 0)
+        check_multi_scheme(self.scheme)
         if isinstance(self.scheme, MessageMetadataSchemeAsMultiScheme):
             raise ConfigError(
                 "scheme is a MessageMetadataSchemeAsMultiScheme, which wants a message's partition and offset: a message "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.scheme import Values, values_of
+from kstorm.kafka.scheme import OneTuple, Values, values_of
 from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CONFLUENT = "confluent_kafka.schema_registry"
 
 
-class _RegistryScheme:
+class _RegistryScheme(OneTuple):
     """What the three have in common; a copy that was not opened holds no connection."""
 
     def __init__(self, registry: SchemaRegistry, *fields: str) -> None:
@@ -57,10 +57,8 @@ class _RegistryScheme:
         return record
 
 
-class AvroScheme(_RegistryScheme):
-    """Avro records: `AvroScheme(registry, "word", "count")`. `schema` is the reader's, as JSON; None: the writer's."""
-
-    _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
+class _SchemaScheme(_RegistryScheme):
+    """Of those whose reader may have a schema of its own, a text."""
 
     def __init__(self, registry: SchemaRegistry, *fields: str, schema: str | None = None) -> None:
         super().__init__(registry, *fields)
@@ -68,26 +66,24 @@ class AvroScheme(_RegistryScheme):
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
         try:
-            made: Callable[[bytes, None], Any] = deserializer(client, self.schema, conf=dict(_NO_SUBJECT))
-        except Exception as error:  # noqa: BLE001 - fastavro has errors of many kinds
-            raise ConfigError(f"the reader's schema of an AvroScheme cannot be used: {error}") from None
+            made: Callable[[bytes, None], Any] = deserializer(
+                schema_registry_client=client, schema_str=self.schema, conf=dict(_NO_SUBJECT)
+            )
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+            raise ConfigError(f"{type(self).__name__} cannot use its reader's schema: {error}") from None
         return made
 
 
-class JsonSchemaScheme(_RegistryScheme):
+class AvroScheme(_SchemaScheme):
+    """Avro records: `AvroScheme(registry, "word", "count")`. `schema` is the reader's, as JSON; None: the writer's."""
+
+    _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
+
+
+class JsonSchemaScheme(_SchemaScheme):
     """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`."""
 
     _deserializer = (f"{_CONFLUENT}.json_schema", "JSONDeserializer")
-
-    def __init__(self, registry: SchemaRegistry, *fields: str, schema: str | None = None) -> None:
-        super().__init__(registry, *fields)
-        self.schema = schema
-
-    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
-        made: Callable[[bytes, None], Any] = deserializer(
-            self.schema, schema_registry_client=client, conf=dict(_NO_SUBJECT)
-        )
-        return made
 
 
 class ProtobufScheme(_RegistryScheme):

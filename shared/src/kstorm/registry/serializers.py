@@ -63,7 +63,7 @@ class _RegistrySerializer:
 
 
 class _SchemaSerializer(_RegistrySerializer):
-    """Of those that are given their schema as JSON."""
+    """Of those whose schema is a text; confluent-kafka's two take the same arguments, in another order."""
 
     def __init__(self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None) -> None:
         super().__init__(registry, properties)
@@ -73,7 +73,7 @@ class _SchemaSerializer(_RegistrySerializer):
         self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
     ) -> Callable[[Any, Any], bytes | None]:
         made: Callable[[Any, Any], bytes | None] = serializer(
-            schema_str=self.schema, schema_registry_client=client, conf=properties
+            schema_registry_client=client, schema_str=self.schema, conf=properties
         )
         return made
 

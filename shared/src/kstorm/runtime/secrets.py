@@ -33,9 +33,9 @@ def properties(variable: str, text: str) -> dict[str, str]:
 
 
 def zookeeper_auth(variable: str, text: str) -> str:
-    """A login for ZooKeeper: `digest:user:password`."""
-    if not re.fullmatch(r"digest:[^:\s]+:\S+", text):
-        raise ConfigError(f"{variable} is not of the form digest:user:password")
+    """A login for ZooKeeper: `digest:user:password` or `sasl:user:password`."""
+    if not re.fullmatch(r"(digest|sasl):[^:\s]+:\S+", text):
+        raise ConfigError(f"{variable} is not of the form digest:user:password or sasl:user:password")
     return text
 
 

@@ -71,8 +71,9 @@ class Settings:
     `KSTORM_KAFKA_PROPERTIES_FILE` names are added to these, and win."""
 
     zookeeper_auth: str = field(default="", repr=False)
-    """Login for ZooKeeper, `digest:user:password`, or in the file that `KSTORM_ZOOKEEPER_AUTH_FILE` names. With it,
-    what is created there is for this user alone; empty: no login, and what is created is open to all."""
+    """Login for ZooKeeper, `digest:user:password` or `sasl:user:password` (SASL's DIGEST-MD5), or in the file that
+    `KSTORM_ZOOKEEPER_AUTH_FILE` names. With it, what is created there is for this user alone; empty: no login, and what is
+    created is open to all."""
 
     def load_topology(self) -> Topology:
         """Imports the topology. Raises `ConfigError` or `TopologyError` naming what is wrong with it."""

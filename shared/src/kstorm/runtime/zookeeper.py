@@ -23,14 +23,22 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kazoo.client import KazooState
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    SessionExpiredError,
+)
+from kazoo.protocol.states import KeeperState
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed
-from kstorm.runtime.zookeeper_lease import NOTHING, Lease
+from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
+from kstorm.runtime.zookeeper_lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
 
@@ -40,14 +48,15 @@ _LOOK_AGAIN_SECS: Final = 1.0
 _AFTER_FAILURE_SECS: Final = 0.2
 _UNREACHABLE_SECS: Final = 2.0
 _CLOSE_SECS: Final = 2.0
-_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
+_NOT_LET_IN_SECS: Final = 1.0
+_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
 
 class ZooKeeperOffsetStores:
     """Opens offset stores; those with the same connect string share one session.
 
     `connect` is the process's own ZooKeeper. `session_timeout` in seconds is how long a dead process keeps its locks;
-    ZooKeeper may grant another, between 2 and 20 of its ticks. `auth` is a login, `scheme:user:password`; what is created
+    ZooKeeper may grant another, between 2 and 20 of its ticks. `auth` is a login, see `zookeeper_client`; what is created
     under one is for that user alone. Nothing connects before the first `open`.
     """
 
@@ -106,18 +115,14 @@ class ZooKeeperOffsets:
         """Stores an offset as soon as ZooKeeper can be reached."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
-            raise FencedError(
-                f"{self._config.zk_path_of(partition.topic)}/partition_{partition.partition} belongs to another process "
-                f"now: offset {stored.offset} is not stored"
-            )
+            node = node_path(self._config.zk_path_of(partition.topic), partition)
+            raise FencedError(f"{node} belongs to another process now: offset {stored.offset} is not stored")
         self._session.save(lease, stored.to_json())
 
     def stored_offset(self, partition: Partition) -> int | None:
         """The offset that ZooKeeper is known to hold."""
-        lease = self._leases.get(partition)
-        if lease is None or lease.data == NOTHING:
-            return None
-        return StoredOffset.from_json(lease.data, partition, lease.path).offset
+        stored = self.load(partition) if partition in self._leases else None
+        return None if stored is None else stored.offset
 
     def release(self, partition: Partition) -> None:
         """Gives up the lock once everything is stored."""
@@ -178,6 +183,7 @@ class _Session:
         self._connected = False
         self._since = time.monotonic()
         self._refusal: str | None = None
+        self._ended = False  # whether kazoo gave up, as it does where a login is refused
         self._ending = False
         self._thread = threading.Thread(target=self._work, name="zookeeper-offsets", daemon=True)
         self._thread.start()
@@ -239,6 +245,8 @@ class _Session:
                 self._connected, self._since = connected, time.monotonic()
             if state == KazooState.LOST:
                 self._leases.lost()
+                if self._client.client_state == KeeperState.AUTH_FAILED:
+                    self._refusal, self._ended = not_let_in(self._auth), True
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -249,12 +257,18 @@ class _Session:
                     self._leases.look_again()  # should a watch have got lost
                 if self._ending:
                     return
+                ended, self._ended = self._ended, False
                 leases = self._leases.with_work() if self._connected else []
+            if ended:
+                self._rest(_NOT_LET_IN_SECS)
+                if not self._ending:
+                    self._client.start_async()
+                continue
             for lease in leases:
                 self._advance(lease)
 
     def _has_work(self) -> bool:
-        return self._ending or (self._connected and bool(self._leases.with_work()))
+        return self._ending or self._ended or (self._connected and bool(self._leases.with_work()))
 
     def _advance(self, lease: Lease) -> None:
         with self._changed:
@@ -279,6 +293,6 @@ class _Session:
             self._leases.settle(turn, standing)
             self._changed.notify_all()
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float = _AFTER_FAILURE_SECS) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._ending, _AFTER_FAILURE_SECS)
+            self._changed.wait_for(lambda: self._ending, seconds)

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     BadVersionError,
+    ConnectionClosedError,
     KazooException,
     NoAuthError,
     NodeExistsError,
@@ -28,7 +30,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kstorm.errors import BrokerError, InUseError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed
+from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
 from kstorm.runtime.zookeeper_lease import NOTHING, lock_path, node_path
 
 _SESSION_SECS: Final = 10.0
@@ -121,20 +123,26 @@ class OffsetNodes:
 
 @contextmanager
 def open_nodes(connect: str, root_of: Callable[[str], str], auth: str = "") -> Iterator[OffsetNodes]:
-    """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s."""
+    """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
     client = make_client(connect, _SESSION_SECS, auth)
     try:
-        client.start(_CONNECT_SECS)
-    except KazooTimeoutError:
-        client.close()
-        raise BrokerError(
-            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
-        ) from None
-    try:
+        _connect(client, connect, auth)
         yield OffsetNodes(client, root_of, auth)
     finally:
         client.stop()
         client.close()
+
+
+def _connect(client: KazooClient, connect: str, auth: str) -> None:
+    try:
+        client.start(_CONNECT_SECS)
+        client.exists("/")  # whether a login is refused shows with the first request
+    except KazooTimeoutError:
+        raise BrokerError(
+            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
+        ) from None
+    except (AuthFailedError, ConnectionClosedError):
+        raise BrokerError(f"ZooKeeper at {connect} refuses: {not_let_in(auth)}") from None
 
 
 def describe_holder(mark: bytes) -> str:

@@ -1,0 +1,106 @@
+"""Where a `KafkaSpout` begins, by its settings and by what those before it left in a real ZooKeeper; and what it leaves."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
+from kstorm.local.servers import EmbeddedZooKeeper
+from tests.integration.conftest import Eventually
+from tests.integration.kafka_topic import Topic
+from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
+
+
+@pytest.mark.parametrize(
+    ("time", "first"), [(EARLIEST_TIME, 0), (1000, 0), (1001, 1), (2000, 1), (2001, 3), (LATEST_TIME, 3)]
+)
+def test_it_starts_at_a_time(topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, first: int) -> None:
+    """At the first message written then or later, if nothing is stored; it is stored at once."""
+    topic.create()
+    for stamp in (1000, 2000, 1500):
+        topic.produce(b"old", timestamp=stamp)
+    process = SpoutProcess(topic, zookeeper.connect, start_offset_time=time)
+    process.until_stored(first)
+    topic.produce(b"new")
+    process.until(lambda: "new" in process.collector.values)
+    assert sorted(process.collector.emitted) == list(range(first, 4))
+    process.stop()
+
+
+@pytest.mark.parametrize(("behind", "first"), [(9, 1), (8, 10)])
+def test_an_offset_too_far_behind_is_given_up(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, behind: int, first: int
+) -> None:
+    """`max_offset_behind` counts from where `start_offset_time` is now."""
+    topic.create().produce(*[b"x"] * 10)
+    process = SpoutProcess(topic, zookeeper.connect)
+    process.emit(10)
+    process.ack(0)
+    process.stop()
+    settings: dict[str, Any] = {"start_offset_time": LATEST_TIME, "max_offset_behind": behind}
+    process = SpoutProcess(topic, zookeeper.connect, **settings)
+    process.until(lambda: process.spout.metrics()["partitions"])
+    topic.produce(b"new")
+    process.until(lambda: "new" in process.collector.values)
+    assert min(process.collector.emitted) == first
+    process.stop()
+
+
+def test_processes_that_die_before_they_store_anything_lose_nothing(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """Several in a row: each takes the lock over, and with it the very offset (STORM-2675, STORM-3337)."""
+    topic.create().produce(*(b"%d" % number for number in range(6)))
+    process = SpoutProcess(topic, zookeeper.connect)
+    process.emit(6)
+    process.ack(0, 1, 2, 3)
+    process.until_stored(4)
+    process.stores.close()  # as kill -9 does, once ZooKeeper has noticed
+    for _ in range(3):
+        process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME)
+        process.emit(2)
+        assert process.collector.values == ["4", "5"]
+        assert stored_offset(zookeeper.connect, topic)["offset"] == 4
+        process.stores.close()
+
+
+def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """No signals, and no write while nothing is finished: a spout that stands still leaves ZooKeeper alone
+    (STORM-376, STORM-1949)."""
+    topic.create().produce(*[b"x"] * 10)
+    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3, state_update_interval_ms=1)
+    process.emit(3)
+    process.until_stored(0)
+    root = topic.config().zk_path
+    with zookeeper_client(zookeeper.connect) as client:
+        before = client.get(f"{root}/partition_0")[1].version
+        for _ in range(200):
+            process.spout.next_tuple()
+        assert process.spout.metrics()["throttled"] == 1
+        process.ack(0)
+        process.until_stored(1)
+        assert client.get(f"{root}/partition_0")[1].version == before + 1
+        assert sorted(client.get_children(root)) == ["locks", "partition_0"]
+        assert client.get_children(f"{root}/locks") == ["partition_0"]
+    process.stop()
+
+
+def test_the_group_of_the_spouts_id_shows_its_offset(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
+) -> None:
+    """Lag tools see what ZooKeeper has, at work and after an orderly stop."""
+    topic.create().produce(*[b"x"] * 10)
+    process = SpoutProcess(topic, zookeeper.connect)
+    onlooker = Consumer({**topic.client_config, "group.id": topic.config().id})
+
+    def shown() -> int:
+        process.spout.next_tuple()
+        return int(onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset)
+
+    process.emit(10)
+    process.ack(0, 1, 2)
+    eventually(lambda: shown() == 3, 20)
+    process.ack(3)
+    process.stop()
+    eventually(lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 4, 20)
+    assert stored_offset(zookeeper.connect, topic)["offset"] == 4
+    onlooker.close()

@@ -1,0 +1,101 @@
+"""ZooKeeper's SASL login (DIGEST-MD5) against a real server that knows its users: let in, refused, let in later."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.exceptions import NoAuthError
+
+from kstorm.errors import BrokerError
+from kstorm.kafka.ports import Ownership
+from kstorm.local.chaos.proxy import Proxy
+from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper_client import make_client
+from kstorm.runtime.zookeeper_nodes import open_nodes
+from tests.integration.conftest import Eventually
+from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
+
+USER, PASSWORD, WRONG = "kstorm", 'sasl-"Pa55;\\', "wrong-Pa55"
+LOGIN = f"sasl:{USER}:{PASSWORD}"
+
+
+@pytest.fixture(scope="module")
+def strict(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
+    """Run a ZooKeeper that knows one user."""
+    with EmbeddedZooKeeper(servers_directory, name="strict", logins={USER: PASSWORD}) as server:
+        yield server
+
+
+@pytest.fixture
+def world(strict: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
+    """Give a place of its own in it, and a client without a login."""
+    made = World(strict.connect, topic_prefix)
+    yield made
+    made.close()
+
+
+def process(world: World, auth: str, connect: str = "") -> ZooKeeperOffsetStores:
+    """A process with this login, closed with the world."""
+    world.processes.append(ZooKeeperOffsetStores(connect or world.connect, SESSION_SECS, auth))
+    return world.processes[-1]
+
+
+def test_what_a_sasl_user_makes_is_its_own(world: World, strict: EmbeddedZooKeeper, eventually: Eventually) -> None:
+    """Offsets and locks are for the user alone, also after it had to log in once more."""
+    store = world.store(process(world, LOGIN))
+    eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+    save(store, 1)
+    knowing = make_client(world.connect, 10.0, LOGIN)
+    knowing.start(30)
+    for node in (world.node, world.lock):
+        with pytest.raises(NoAuthError):
+            world.client.get(node)
+        acl, _ = knowing.get_acls(node)
+        assert [(entry.acl_list, entry.id.scheme, entry.id.id) for entry in acl] == [(["ALL"], "sasl", USER)]
+    strict.restart()
+    save(store, 2)
+    assert b'"offset":2' in knowing.retry(knowing.get, world.node)[0]
+    knowing.stop()
+    knowing.close()
+
+
+def test_a_wrong_sasl_password_is_told_and_tried_again(
+    world: World, strict: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the user's name and never the password, at most once a second; and when the server knows it, work begins."""
+    with (
+        EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind,
+        Proxy() as way,
+    ):
+        way.target = int(behind.connect.rpartition(":")[2])
+        store = world.store(process(world, LOGIN, way.address))
+        assert store.acquire(P0) is Ownership.WAITING
+
+        def refusals() -> int:
+            return behind.log_path.read_text().count("failed to SASL authenticate")
+
+        begun = time.monotonic()
+        eventually(lambda: refusals() >= 4, 20)
+        assert time.monotonic() - begun > 2
+        told = str(store.problem())
+        assert f"ZooKeeper at {way.address} refuses: the user '{USER}' is not let in: check the user" in told
+        assert store.acquire(P0) is Ownership.WAITING
+        assert PASSWORD not in told + caplog.text
+        way.target = int(strict.connect.rpartition(":")[2])
+        eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+        save(store, 1)
+        assert store.problem() is None
+        world.processes.pop().close()
+
+
+def test_the_operators_command_is_told_so_too(world: World) -> None:
+    """In one line, at once."""
+    with (
+        pytest.raises(BrokerError, match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in"),
+        open_nodes(world.connect, world.config.zk_path_of, f"sasl:{USER}:{WRONG}"),
+    ):
+        pass
+    with open_nodes(world.connect, world.config.zk_path_of, LOGIN) as nodes:
+        assert nodes.read(P0).stored is None

@@ -1,0 +1,39 @@
+"""What the collectors have in common that tests give to a spout."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstorm.topology import Placed
+
+
+@dataclass
+class SpoutCollector(ABC):
+    """Takes a batch apart, and keeps errors."""
+
+    capacity: int = 1_000_000
+    errors: list[BaseException] = field(default_factory=list)
+
+    @abstractmethod
+    def emit(
+        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+    ) -> Sequence[int]:
+        """Keeps a tuple in some way."""
+
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
+    ) -> Placed:
+        """Emits one by one."""
+        rows = list(zip(*columns, strict=True))
+        for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
+            self.emit(values, message_id, stream)
+        return []
+
+    @abstractmethod
+    def dead_letter(self, reason: str, **letter: Any) -> None:
+        """Keeps a dead letter in some way."""
+
+    def report_error(self, error: BaseException) -> None:
+        """Keeps it."""
+        self.errors.append(error)

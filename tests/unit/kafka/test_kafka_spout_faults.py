@@ -1,0 +1,188 @@
+"""What a spout does when the log, the lock, ZooKeeper or its scheme is not what it was."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+from kstorm.errors import BrokerError, NotYetError
+from kstorm.kafka import KafkaHosts, SchemeAsMultiScheme
+from kstorm.kafka.ports import Broker, Ownership, SourceFault
+from kstorm.topology import Fields
+from tests.unit.kafka.partition_zero import ZERO, stored
+
+if TYPE_CHECKING:
+    from tests.unit.kafka.conftest import World
+
+
+def test_a_partition_that_was_taken_over_is_dropped(world: "World") -> None:
+    """A fenced task emits no more of it, ignores what was in flight, and starts from what the other has stored."""
+    world.source.produce(0, 0, 1, 2)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    world.offsets.standing[ZERO] = Ownership.FENCED
+    world.commit(spout)
+    assert world.offsets.stored == {}
+    assert world.offsets.released == [ZERO]
+    world.offsets.stored[ZERO] = stored(2)
+    again = world.run_ids(spout)
+    assert list(again) == [2]
+    for id in ids.values():
+        spout.ack(id)
+    world.commit(spout)
+    assert world.offsets.offset() == 2
+    spout.ack(again[2])
+    world.commit(spout)
+    assert world.offsets.offset() == 3
+
+
+def test_while_the_lock_is_in_doubt_nothing_is_emitted(world: "World") -> None:
+    """After a lost session: what is in flight may complete, new messages wait until the lock is held again."""
+    world.source.produce(0, 0)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    world.offsets.standing[ZERO] = Ownership.WAITING
+    world.source.produce(0, 1)
+    spout.fail(ids[0])
+    assert world.run(spout) == []
+    world.offsets.standing[ZERO] = Ownership.HELD
+    assert world.run(spout) == [0, 1]
+
+
+def test_an_offset_that_expired_is_skipped(world: "World", caplog: pytest.LogCaptureFixture) -> None:
+    """The broker no longer has 3 to 9: reading goes on at 10, what was in flight is still waited for."""
+    world.source.produce(0, 0, 1, 2)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    world.source.logs[ZERO].clear()
+    world.source.starts[ZERO] = 10
+    world.source.produce(0, 10, 11)
+    with caplog.at_level(logging.WARNING):
+        later = world.run_ids(spout)
+    assert sorted(later) == [10, 11]
+    assert "goes on at offset 10: the broker no longer has 3" in caplog.text
+    assert isinstance(world.collector.errors[0], BrokerError)
+    spout.ack(later[10])
+    spout.ack(ids[1])
+    world.commit(spout)
+    assert world.offsets.offset() == 0
+    spout.fail(ids[0])
+    again = world.run_ids(spout)
+    spout.ack(again[0])
+    spout.ack(ids[2])
+    world.commit(spout)
+    assert world.offsets.offset() == 11
+
+
+def test_a_topic_made_anew_is_read_from_its_start(world: "World") -> None:
+    """The log ends before the stored offset: it starts over, and late acks of the old log's messages count nothing."""
+    world.source.produce(0, *range(100))
+    world.offsets.stored[ZERO] = stored(95)
+    spout = world.open()
+    old = world.run_ids(spout)
+    world.source.logs[ZERO].clear()
+    world.source.produce(0, 0, 1)
+    new = world.run_ids(spout)
+    assert sorted(new) == [0, 1]
+    for id in old.values():
+        spout.ack(id)
+    spout.ack(new[0])
+    world.commit(spout)
+    assert world.offsets.offset() == 1
+
+
+def test_out_of_range_can_be_an_error_instead(world: "World") -> None:
+    """Without `use_start_offset_time_if_offset_out_of_range` the partition waits until the broker has the offset."""
+    world.source.produce(0, 0, 1)
+    world.offsets.stored[ZERO] = stored(5)
+    hosts = KafkaHosts(refresh_freq_secs=30)
+    spout = world.open(hosts=hosts, use_start_offset_time_if_offset_out_of_range=False)
+    assert world.run(spout, 20) == []
+    assert len(world.collector.errors) == 1
+    world.source.produce(0, 2, 3, 4, 5)
+    world.now += 30
+    assert world.run(spout) == [5]
+
+
+def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
+    """As in the seed, a failed fetch refreshes the partitions, within a second."""
+    world.source.produce(0, 0)
+    spout = world.open()
+    world.run(spout)
+    refreshes = world.source.refreshes
+    world.source.waiting_faults.append(SourceFault("the leader moved", ZERO))
+    world.run(spout)
+    assert str(world.collector.errors[0]) == "the leader moved"
+    world.now += 1
+    world.run(spout)
+    assert world.source.refreshes == refreshes + 1
+
+
+def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
+    """What is read and what is in flight stay; the node tells the new leader with the next offset."""
+    world.source.produce(0, 0, 1)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    spout.ack(ids[0])
+    world.source.waiting_faults.append(SourceFault("not the leader any more", ZERO))
+    world.source.leader = Broker("another", 9093)
+    spout.next_tuple()
+    world.now += 1
+    world.commit(spout)
+    assert world.offsets.stored[ZERO] == stored(1, leader=Broker("another", 9093))
+    world.source.produce(0, 2)
+    assert world.run(spout) == [2]
+    spout.ack(ids[1])
+    world.commit(spout)
+    assert world.offsets.offset() == 2
+
+
+def test_zookeeper_out_of_reach_is_told_once(world: "World") -> None:
+    """Processing goes on; the error is reported when it begins, and `problem` tells a readiness check."""
+    world.source.produce(0, 0)
+    spout = world.open()
+    world.run(spout)
+    world.offsets.trouble = BrokerError("ZooKeeper is away")
+    for _ in range(3):
+        world.commit(spout)
+    assert [str(error) for error in world.collector.errors] == ["ZooKeeper is away"]
+    assert spout.problem() is world.offsets.trouble
+    world.source.produce(0, 1)
+    assert world.run(spout) == [1]
+
+
+def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") -> None:
+    """Like ZooKeeper out of reach: told once, shown by the readiness check, and processing goes on when it is over."""
+
+    class Asking:
+        output_fields = Fields("str")
+        calls: ClassVar[list[str]] = []
+        answers = False
+
+        def open(self) -> None:
+            self.calls.append("open")
+
+        def close(self) -> None:
+            self.calls.append("close")
+
+        def deserialize(self, value: bytes) -> list[str]:
+            if not self.answers:
+                raise NotYetError("the registry does not answer")
+            return [value.decode()]
+
+    scheme = Asking()
+    world.source.produce(0, 0, 1)
+    spout = world.open(scheme=SchemeAsMultiScheme(scheme))
+    assert Asking.calls == ["open"]
+    assert world.run(spout) == []
+    world.commit(spout)
+    world.commit(spout)
+    assert [str(error) for error in world.collector.errors] == ["the registry does not answer"]
+    assert str(spout.problem()) == "the registry does not answer"
+    assert world.offsets.offset() in (None, 0)
+    scheme.answers = True
+    assert world.run(spout) == [0, 1]
+    assert spout.problem() is None
+    asyncio.run(spout.close())
+    assert Asking.calls == ["open", "close"]
