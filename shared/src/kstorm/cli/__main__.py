@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from kstorm.cli import offsets
+from kstorm.cli import activation, offsets
 from kstorm.errors import KstormError
 
 app = typer.Typer(
@@ -18,6 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(offsets.app, name="offsets")
+for verb in (activation.activate, activation.deactivate, activation.drain):
+    app.command()(verb)
 
 
 @app.callback()

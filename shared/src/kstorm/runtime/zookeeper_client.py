@@ -1,13 +1,19 @@
 """How every client of ZooKeeper here is made, and what it says when ZooKeeper does not let it."""
 
 import logging
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL
 
-from kstorm.errors import ConfigError
+from kstorm.errors import BrokerError, ConfigError
+
+_SESSION_SECS: Final = 10.0
+_CONNECT_SECS: Final = 10.0
 
 
 def make_client(connect: str, timeout: float, auth: str, **options: Any) -> KazooClient:
@@ -34,3 +40,32 @@ def not_allowed(auth: str, path: str) -> str:
         f"{f'the user {user!r}' if user else 'a client without a login'} may not use {path}: give KSTORM_ZOOKEEPER_AUTH "
         "the user and password with which that node, or the one above it, was made"
     )
+
+
+@contextmanager
+def open_client(connect: str, auth: str) -> Iterator[KazooClient]:
+    """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s."""
+    client = make_client(connect, _SESSION_SECS, auth)
+    try:
+        client.start(_CONNECT_SECS)
+    except KazooTimeoutError:
+        client.close()
+        raise BrokerError(
+            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
+        ) from None
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def told_errors(auth: str, where: str) -> Iterator[None]:
+    """Turns what ZooKeeper refuses at the nodes `where` into a `BrokerError`."""
+    try:
+        yield
+    except NoAuthError:
+        raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, where)}") from None
+    except KazooException as error:
+        raise BrokerError(f"ZooKeeper did not do what was asked at {where}: {error!r}") from None

@@ -141,14 +141,14 @@ class SpoutProcess(Process):
         world.note_emits(running.collector, component)
         context = TopologyContext(world.topology, component, task, {**world.resources, PROCESS: self})
         world.wait(spout.open(spec.config, context, running.collector))
-        world.wait(spout.activate())
+        world.run(running.activate())
         self.consume(task, (world.topology.completions_topic(component), task))
 
     def leave_task(self, task: int) -> None:
         """Calls `deactivate` and `close`."""
-        spout = self.spouts[task].spout
-        self.world.wait(spout.deactivate())
-        self.world.wait(spout.close())
+        running = self.spouts[task]
+        self.world.run(running.deactivate())
+        self.world.wait(running.spout.close())
 
     def end_task(self, task: int) -> None:
         """Drops it, with what it had in flight."""
