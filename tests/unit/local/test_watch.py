@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kstorm.local.cluster import LocalProcesses
-from kstorm.local.watch import Figures, Watch
+from kstorm.local.watch import Watch
+from kstorm.runtime.figures import Figures
 
 
 @dataclass

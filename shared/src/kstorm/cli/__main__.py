@@ -7,7 +7,10 @@ from typing import NoReturn
 
 import typer
 
-from kstorm.cli import activation, offsets
+from kstorm.cli import activation, offsets, topology
+from kstorm.cli.kill import kill
+from kstorm.cli.pod_logs import logs
+from kstorm.cli.rollout import restart, scale
 from kstorm.errors import KstormError
 
 app = typer.Typer(
@@ -17,8 +20,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(topology.app, name="topology")
 app.add_typer(offsets.app, name="offsets")
-for verb in (activation.activate, activation.deactivate, activation.drain):
+for verb in (scale, restart, logs, activation.activate, activation.deactivate, activation.drain, kill):
     app.command()(verb)
 
 

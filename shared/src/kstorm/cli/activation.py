@@ -16,10 +16,10 @@ import typer
 from rich.console import Console
 
 from kstorm.cli import draining
+from kstorm.cli.finding import Name
 from kstorm.runtime.settings import with_or_without_topology
 from kstorm.runtime.zookeeper_topologies import Topologies, open_topologies
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topology's name.", show_default=False)]
 ZooKeeper = Annotated[
     str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
 ]
