@@ -41,6 +41,8 @@ def kill(
     with open_zookeeper(zookeeper) as topologies:
         if name in topologies.names():
             _drain(topologies, name, wait)
+        else:
+            print(f"ZooKeeper has not heard of a spout of {name}: there is nothing to drain")
         for workload in workloads:
             cluster.scale(workload, 0)
             print(f"{workload.component}: {workload.replicas} → 0")

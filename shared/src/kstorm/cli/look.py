@@ -11,6 +11,7 @@ import msgspec
 
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.workloads import Pod, Workload
+from kstorm.errors import ControlError
 from kstorm.runtime.figures import Figures
 
 _AT_ONCE: Final = 8
@@ -59,12 +60,12 @@ def look(cluster: Cluster, workloads: Sequence[Workload]) -> Sequence[ComponentS
 
 
 def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
-    """How many tasks a component has; None if no pod answers."""
-    for pod in cluster.pods(workload):
-        status = cluster.status(pod)
-        if status is not None and "num_tasks" in status:
-            return int(status["num_tasks"])
-    return None
+    """How many tasks a component has; None if no pod answers, or if this user may not ask them."""
+    try:
+        pages = [cluster.status(pod) for pod in cluster.pods(workload)]
+    except ControlError:
+        return None
+    return next((int(page["num_tasks"]) for page in pages if page is not None and "num_tasks" in page), None)
 
 
 def _status(workload: Workload, pages: Pages) -> ComponentStatus:
