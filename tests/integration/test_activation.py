@@ -1,4 +1,4 @@
-"""`kstorm activate|deactivate|drain` on real servers: who emits, who hears of it, and what becomes of what is in flight."""
+"""`kstorm activate|deactivate|drain|kill` on real servers: who emits, who hears of it, and what becomes of what is in flight."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,6 +18,7 @@ from kstorm.runtime.zookeeper_topologies import ROOT, SpoutReport, deactivated_p
 from kstorm.runtime.zookeeper_watch import TopologyWatch
 from tests.integration.conftest import Eventually
 from tests.integration.engine import Engine, check_words, running
+from tests.kubernetes_stub import KubernetesStub
 
 Command = Callable[..., tuple[object, str, str]]
 
@@ -139,6 +141,79 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
     assert kstorm("activate", name)[0] == 0
     engine.await_done("sentences")
     assert not check_words(engine, text) - Counter(" ".join(text).split())
+
+
+@pytest.fixture
+def cluster(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give the API server of a cluster on which the word count is; its pods are the processes here."""
+    with KubernetesStub() as stub:
+        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
+            stub.add(component, kind, topology=name_of(engine))
+
+        def scale(name: str, replicas: int) -> None:
+            component = name.removeprefix("wc-")
+            if component == "sentences":
+                Thread(target=engine.processes.scale, args=(component, replicas)).start()
+
+        stub.on_scale = scale
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+        yield stub
+
+
+def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+    """No earlier than the last spout has ended; what is started by that name later emits."""
+    name, text = name_of(engine), sentences(2000)
+    engine.produce(text[:1500])
+    engine.await_total("sentences", "acked", 100)
+    code, told, _ = kstorm("kill", name)
+    lines = [
+        line
+        for line in told.splitlines()
+        if not line.startswith(("waiting", "not heard")) and " in flight (" not in line
+    ]
+    assert code == 0
+    assert lines == [
+        f"{name} is drained: 1 spout process, nothing in flight",
+        "sentences: 1 → 0",
+        "split: 1 → 0",
+        "acker: 1 → 0",
+        (
+            f"{name} is killed; its release is still there, without pods: `helm uninstall wc --namespace streams` removes it, "
+            "`helm upgrade` starts it again"
+        ),
+    ]
+    assert [pod["metadata"]["name"] for pod in cluster.pods] == []
+    assert kstorm("activate", name)[2].startswith(f"kstorm: ZooKeeper knows no topology '{name}'")
+    engine.produce(text[1500:])
+    engine.processes.scale("sentences", 1)
+    engine.await_done("sentences")
+    assert check_words(engine, text) == Counter()
+
+
+def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+    """It waits as long as it is told, says what is left, and goes on; nothing of it is lost."""
+    name, text = name_of(engine), sentences(200)
+    split = engine.worker("split-0").process
+    split.pause()
+    engine.produce(text)
+    engine.until(lambda: engine.total("sentences", "pending") > 0, 60, "something is in flight")
+    code, told, _ = kstorm("kill", name, "--wait", "1")
+    assert code == 0
+    assert "trees in flight (sentences at sentences-0), after 1 s" in told
+    assert "It is killed all the same; what was in flight is emitted again when it is started again" in told
+    split.resume()
+    engine.processes.scale("sentences", 1)
+    engine.await_done("sentences")
+    assert not Counter(" ".join(text).split()).keys() - {record["word"] for record in engine.records()}
+
+
+def test_kill_leaves_to_keda_what_keda_scales(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+    """It would be started again at once. Nothing is deactivated or scaled."""
+    cluster.autoscale("split", scaled_object="wc-split")
+    code, _, error = kstorm("kill", name_of(engine))
+    assert (code, cluster.patches) == (2, [])
+    assert "'split' is scaled by KEDA's ScaledObject wc-split (1 to 4), which would start it again" in error
+    assert ready(engine) == "ok"
 
 
 def test_while_zookeeper_is_away_the_topology_stays_as_it_is(engine: Engine, kstorm: Command, way: Proxy) -> None:

@@ -242,8 +242,10 @@ def test_two_releases_of_one_topology(cluster: KubernetesStub, kstorm: Command) 
         (
             ("patch", "deployments/scale"),
             ["scale", "wordcount", "split=1"],
-            "operator may not patch deployments/scale in the namespace streams: a Role must allow the verb patch on "
-            "deployments/scale of apps",
+            (
+                "operator may not patch deployments/scale in the namespace streams: a Role must allow the verb patch on "
+                "deployments/scale of apps"
+            ),
         ),
         (
             ("get", "pods/proxy"),
