@@ -29,7 +29,7 @@ def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> 
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
-            main([*arguments, "--zookeeper", zookeeper.connect])
+            main([*arguments, *([] if "--zookeeper" in arguments else ["--zookeeper", zookeeper.connect])])
         return ended.value.code, *capsys.readouterr()
 
     return run
@@ -302,6 +302,46 @@ def test_each_topology_hears_its_own(
     onlooker.close()
 
 
+def test_a_login_keeps_others_from_deactivating(
+    kstorm: Command,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two users share a ZooKeeper, whoever came first; here under a chroot that anybody may use."""
+    connect = f"{zookeeper.connect}/{topic_prefix}"
+    onlooker = KazooClient(zookeeper.connect)
+    onlooker.start(30)
+    onlooker.create(f"/{topic_prefix}")
+    onlooker.stop()
+    onlooker.close()
+    logins = {"hers": "digest:her:secret", "his": "digest:him:secret"}
+    watches = {name: TopologyWatch(connect, login, name) for name, login in logins.items()}
+    for name, watch in watches.items():
+        watch.tell(SpoutReport("lines", name, True, 0, 0, 30.0))
+        watch.start()
+
+    def lets(login: str, verb: str, name: str) -> str:
+        monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", login)
+        return kstorm(verb, name, "--zookeeper", connect)[2]
+
+    def obey() -> bool:
+        watches["hers"].tell(SpoutReport("lines", "hers", watches["hers"].active, 0, 0, 30.0))
+        return not watches["hers"].active
+
+    eventually(lambda: "'nobody'; those there are: hers, his" in lets(logins["his"], "activate", "nobody"), 20)
+    assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(logins["his"], "deactivate", "hers")
+    monkeypatch.setattr("kstorm.cli.draining._OBEY_SECS", 0.1)
+    assert "'hers': not heard yet by lines at hers" in lets(logins["hers"], "deactivate", "hers")
+    eventually(obey, 10)
+    assert watches["his"].active
+    assert watches["hers"].remark.startswith("deactivated since")
+    for watch in watches.values():
+        assert watch.problem == ""
+        watch.close()
+
+
 def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
     """After it has waited a few seconds to be told otherwise."""
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
@@ -310,4 +350,26 @@ def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
     assert watch.remark.startswith("waits to hear from ZooKeeper at 127.0.0.1:1")
     eventually(lambda: watch.active, 10)
     assert (watch.remark, "the topology stays active" in watch.problem) == ("", True)
+    watch.close()
+
+
+def test_a_chroot_of_ones_own(
+    kstorm: Command,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first spout makes it; whom it keeps out is told the node and the remedy."""
+    connect = f"{zookeeper.connect}/{topic_prefix}"
+    watch = TopologyWatch(connect, "digest:her:secret", "hers")
+    watch.tell(SpoutReport("lines", "lines-0", True, 0, 0, 30.0))
+    watch.start()
+    monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:her:secret")
+    eventually(lambda: kstorm("activate", "hers", "--zookeeper", connect)[0] == 0, 20)
+    assert watch.problem == ""
+    monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:him:secret")
+    code, _, error = kstorm("deactivate", "hers", "--zookeeper", connect)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "the user 'him' may not use /" in error
     watch.close()

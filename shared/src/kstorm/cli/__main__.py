@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -34,6 +35,7 @@ def _group() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; by default with the process's arguments."""
     logging.getLogger().addHandler(logging.NullHandler())  # what clients complain of is told by errors, once
+    warnings.simplefilter("ignore")
     try:
         app(arguments, prog_name="kstorm")
     except KstormError as error:

@@ -44,10 +44,12 @@ def not_allowed(auth: str, path: str) -> str:
 
 @contextmanager
 def open_client(connect: str, auth: str) -> Iterator[KazooClient]:
-    """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s."""
+    """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let it in."""
     client = make_client(connect, _SESSION_SECS, auth)
+    _, _, chroot = connect.partition("/")
     try:
-        client.start(_CONNECT_SECS)
+        with told_errors(auth, f"/{chroot}"):
+            client.start(_CONNECT_SECS)
     except KazooTimeoutError:
         client.close()
         raise BrokerError(

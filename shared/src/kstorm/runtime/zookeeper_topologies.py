@@ -12,13 +12,14 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from kstorm.errors import ConfigError, InUseError
 from kstorm.runtime.zookeeper_client import open_client, told_errors
@@ -74,6 +75,15 @@ def spouts_path(topology: str) -> str:
 def report_path(topology: str, report: SpoutReport) -> str:
     """The node of one process."""
     return f"{spouts_path(topology)}/{report.component}:{report.instance}"
+
+
+def make_root(client: KazooClient) -> None:
+    """Makes the node above all topologies. It holds names only and is open to all, whoever is the first to come; what is
+    below a topology's node is for the user that made that."""
+    if client.exists(ROOT) is None:
+        client.ensure_path("/")  # a chroot, which is the user's own
+        with suppress(NodeExistsError):
+            client.create(ROOT, acl=OPEN_ACL_UNSAFE)
 
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:

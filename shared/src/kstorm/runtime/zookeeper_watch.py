@@ -26,6 +26,7 @@ from kstorm.runtime.zookeeper_topologies import (
     Deactivation,
     SpoutReport,
     deactivated_path,
+    make_root,
     read_deactivation,
     report_path,
     spouts_path,
@@ -174,7 +175,7 @@ class TopologyWatch:
             self._changed.wait_for(lambda: self._ending, _REPORT_SECS)
 
     def _read(self) -> None:
-        """That the node is there may be seen without any right to read it."""
+        """If the node may be seen but not read, that it is there counts."""
         deactivation = None
         if self._client.exists(deactivated_path(self._topology), watch=self._woken) is not None:
             try:
@@ -199,6 +200,7 @@ class TopologyWatch:
         self._next_report = time.monotonic() + _REPORT_SECS
 
     def _create(self, path: str, data: bytes) -> None:
+        make_root(self._client)
         self._client.ensure_path(spouts_path(self._topology))
         try:
             self._client.create(path, data, ephemeral=True)
