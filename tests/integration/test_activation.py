@@ -185,6 +185,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
     assert [pod["metadata"]["name"] for pod in cluster.pods] == []
     assert kstorm("activate", name)[2].startswith(f"kstorm: ZooKeeper knows no topology '{name}'")
     engine.produce(text[1500:])
+    engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
     engine.processes.scale("sentences", 1)
     engine.await_done("sentences")
     assert check_words(engine, text) == Counter()
@@ -202,6 +203,7 @@ def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, clu
     assert "trees in flight (sentences at sentences-0), after 1 s" in told
     assert "It is killed all the same; what was in flight is emitted again when it is started again" in told
     split.resume()
+    engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
     engine.processes.scale("sentences", 1)
     engine.await_done("sentences")
     assert not Counter(" ".join(text).split()).keys() - {record["word"] for record in engine.records()}

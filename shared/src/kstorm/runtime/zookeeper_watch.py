@@ -69,6 +69,7 @@ class TopologyWatch:
 
     def start(self) -> None:
         """Begins to look."""
+        self._since = self._started = time.monotonic()
         self._thread.start()
 
     @property
