@@ -6,22 +6,22 @@ it is told to with the API server's own words. It starts no pod: a workload that
 
 import json
 import re
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.http_stub import HttpStub
 
 Object = dict[str, Any]
 _PLURALS = {"deployments": "Deployment", "statefulsets": "StatefulSet"}
 
 
-class KubernetesStub:
+class KubernetesStub(HttpStub):
     """Listens on a free port while it is entered."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.workloads: list[Object] = []
         self.pods: list[Object] = []
         self.autoscalers: list[Object] = []
@@ -31,55 +31,11 @@ class KubernetesStub:
         """Logs by pod."""
         self.denied: set[tuple[str, str]] = set()
         """Verb and resource."""
-        self.requests: list[str] = []
         self.patches: list[tuple[str, Object]] = []
         self.on_scale: Callable[[str, int], object] = lambda name, replicas: None
         self.user = "operator"
         self.status: int | None = None
         """Answers this to everything."""
-        self._lock = threading.Lock()
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self._reply(*stub.answer("GET", self.path, {}))
-
-            def do_PATCH(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                self._reply(*stub.answer("PATCH", self.path, json.loads(body)))
-
-            def _reply(self, status: int, content: Any) -> None:
-                text = isinstance(content, str)
-                data = content.encode() if text else json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "text/plain" if text else "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     # What a test sets up.
 
@@ -178,18 +134,16 @@ class KubernetesStub:
     def answer(self, method: str, path: str, body: Object) -> tuple[int, Any]:
         parts = urlsplit(path)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        with self._lock:
-            self.requests.append(f"{method} {unquote(path)}")
-            if self.status is not None:
-                return _status(self.status, "Unauthorized")
-            where = re.fullmatch(
-                r"/(?:apis?/(?P<group>apps|autoscaling)?/?v\d)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)"
-                r"(?:/(?P<name>[^/]+)(?:/(?P<sub>.+))?)?",
-                unquote(parts.path),
-            )
-            if where is None:
-                return _status(404, f"the server could not find the requested resource {parts.path}")
-            return self._resource(method, where.groupdict(), query, body)
+        if self.status is not None:
+            return _status(self.status, "Unauthorized")
+        where = re.fullmatch(
+            r"/(?:apis?/(?P<group>apps|autoscaling)?/?v\d)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)"
+            r"(?:/(?P<name>[^/]+)(?:/(?P<sub>.+))?)?",
+            unquote(parts.path),
+        )
+        if where is None:
+            return _status(404, f"the server could not find the requested resource {parts.path}")
+        return self._resource(method, where.groupdict(), query, body)
 
     def _resource(
         self, method: str, where: dict[str, str | None], query: dict[str, str], body: Object
@@ -227,7 +181,7 @@ class KubernetesStub:
             if name not in self.lines:
                 return _status(400, f'container "{query["container"]}" in pod "{name}" is waiting to start')
             lines = self.lines[name][-int(query.get("tailLines", "1000")) :]
-            return 200, "".join(f"{line}\n" for line in lines)
+            return 200, "".join(f"{line}\n" for line in lines).encode()
         if method == "PATCH":
             self.patches.append((name, body))
             _merge(found, body)

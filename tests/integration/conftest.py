@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.kafka_topic import Topic
 
@@ -39,6 +40,15 @@ def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
     """Run a ZooKeeper for all tests of the session; a test that stops or kills it starts its own instead."""
     with EmbeddedZooKeeper(servers_directory) as server:
         yield server
+
+
+@pytest.fixture
+def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
+    """Give a way to the session's ZooKeeper that can be cut, while the test itself goes the straight one."""
+    with Proxy() as proxy:
+        proxy.target = int(zookeeper.connect.rpartition(":")[2])
+        yield proxy
+        proxy.heal()
 
 
 @pytest.fixture

@@ -36,15 +36,6 @@ def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
-    """Give the services a way to ZooKeeper that can be cut."""
-    with Proxy() as proxy:
-        proxy.target = int(zookeeper.connect.rpartition(":")[2])
-        yield proxy
-        proxy.heal()
-
-
-@pytest.fixture
 def engine(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

@@ -219,13 +219,21 @@ def test_an_empty_namespace(cluster: KubernetesStub, kstorm: Command) -> None:
     assert told == "there is no topology 'y' in the namespace default, nor any other"
 
 
-@pytest.mark.parametrize("labels", [{}, {"app.kubernetes.io/instance": "shop"}])
-def test_what_is_not_ours_is_left_alone(cluster: KubernetesStub, kstorm: Command, labels: dict[str, str]) -> None:
-    """Whatever its name is."""
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({}, "shop-web"),
+        ({"app.kubernetes.io/instance": "shop"}, "shop"),
+        ({"kstorm.io/topology": "shop", "kstorm.io/kind": "bolt"}, "shop"),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(
+    cluster: KubernetesStub, kstorm: Command, labels: dict[str, str], name: str
+) -> None:
+    """Whatever its name is, and even if it has some of the labels."""
     cluster.add("web", "bolt", release="shop", labels=labels)
-    name = "shop" if labels else "shop-web"
-    for verb in (["restart"], ["scale", "--", name, "web=0"], ["kill"]):
-        told = refused(kstorm, *verb, *([] if "--" in verb else [name]))
+    for command in (["restart", name], ["scale", name, "web=0"], ["kill", name], ["logs", name]):
+        told = refused(kstorm, *command)
         assert told.endswith("deployment/shop-web is without kstorm's labels, and is left alone")
     assert cluster.patches == []
 

@@ -9,10 +9,23 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kstorm.cli.workloads import SELECTOR, TOPOLOGY, Autoscaler, Pod, Workload, autoscaler_of, pod_of, workload_of
+from kstorm.cli.workloads import (
+    COMPONENT,
+    KIND,
+    RELEASE,
+    SELECTOR,
+    TOPOLOGY,
+    Autoscaler,
+    Pod,
+    Workload,
+    autoscaler_of,
+    pod_of,
+    workload_of,
+)
 from kstorm.errors import ControlError
 
 _WEB_PORT: Final = 6066
@@ -36,30 +49,17 @@ class Cluster:
 
     def workloads(self, everywhere: bool = False) -> Sequence[Workload]:
         """Those of all topologies, each's spouts first, its ackers last. `everywhere`: in all namespaces."""
-        where, options = ("for_all_namespaces", {}) if everywhere else ("namespaced", {"namespace": self.namespace})
-        found = []
-        with self._errors():
-            for type, plural in (("deployment", "deployment"), ("statefulset", "stateful_set")):
-                name = f"list_{plural}_{where}" if everywhere else f"list_{where}_{plural}"
-                listed = getattr(self._apps, name)(label_selector=SELECTOR, _request_timeout=_PATIENCE, **options)
-                found += [workload_of(item, type) for item in listed.items]
+        found = [workload_of(item, type) for type, item in self._list(everywhere, label_selector=SELECTOR)]
         return sorted(found, key=lambda each: (each.namespace, each.topology, _ORDER[each.kind], each.component))
 
     def strangers(self, name: str) -> Sequence[str]:
-        """Workloads without our labels that bear a name, or belong to a release of that name."""
+        """Workloads that bear a name, or belong to a release of that name, and lack a label of ours."""
         found = []
-        with self._errors():
-            for type, listing in (
-                ("deployment", self._apps.list_namespaced_deployment),
-                ("statefulset", self._apps.list_namespaced_stateful_set),
-            ):
-                for item in listing(self.namespace, _request_timeout=_PATIENCE).items:
-                    labels = item.metadata.labels or {}
-                    if TOPOLOGY not in labels and name in (
-                        item.metadata.name,
-                        labels.get("app.kubernetes.io/instance"),
-                    ):
-                        found.append(f"{type}/{item.metadata.name}")
+        for type, item in self._list():
+            labels = item.metadata.labels or {}
+            named = name in (item.metadata.name, labels.get(RELEASE), labels.get(TOPOLOGY))
+            if named and not {TOPOLOGY, COMPONENT, KIND} <= labels.keys():
+                found.append(f"{type}/{item.metadata.name}")
         return found
 
     def pods(self, workload: Workload) -> Sequence[Pod]:
@@ -119,8 +119,9 @@ class Cluster:
 
     def logs(self, pod: Pod, follow: bool, tail: int | None) -> Iterator[str]:
         """The lines of its service's log; `follow`: until the pod ends."""
-        options = {} if tail is None else {"tail_lines": tail}
-        patience = (_PATIENCE[0], None) if follow else _PATIENCE
+        options: dict[str, Any] = {} if tail is None else {"tail_lines": tail}
+        if not follow:  # else a service that has nothing to say for a while would be left
+            options["_request_timeout"] = _PATIENCE
         with self._errors():
             answer = self._core.read_namespaced_pod_log(
                 pod.name,
@@ -128,7 +129,6 @@ class Cluster:
                 container=pod.container,
                 follow=follow,
                 _preload_content=False,
-                **({} if follow else {"_request_timeout": patience}),
                 **options,
             )
             rest = b""
@@ -137,6 +137,19 @@ class Cluster:
                 yield from (line.decode(errors="replace") for line in lines)
             if rest:
                 yield rest.decode(errors="replace")
+
+    def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
+        """Deployments and StatefulSets, each with the word for what it is."""
+        apps = self._apps
+        listings = {
+            "deployment": (apps.list_namespaced_deployment, apps.list_deployment_for_all_namespaces),
+            "statefulset": (apps.list_namespaced_stateful_set, apps.list_stateful_set_for_all_namespaces),
+        }
+        for type, (here, anywhere) in listings.items():
+            with self._errors():
+                listing = anywhere if everywhere else partial(here, self.namespace)
+                found = listing(_request_timeout=_PATIENCE, **options).items
+            yield from ((type, item) for item in found)
 
     @contextmanager
     def _errors(self, absent: Sequence[int] = ()) -> Iterator[None]:
