@@ -23,13 +23,13 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kazoo.client import KazooState
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
+from kazoo.exceptions import KazooException, NoAuthError
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed
+from kstorm.runtime.zookeeper_client import NOT_NOW, make_client, not_allowed
 from kstorm.runtime.zookeeper_lease import NOTHING, Lease
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
@@ -40,7 +40,6 @@ _LOOK_AGAIN_SECS: Final = 1.0
 _AFTER_FAILURE_SECS: Final = 0.2
 _UNREACHABLE_SECS: Final = 2.0
 _CLOSE_SECS: Final = 2.0
-_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 
 
 class ZooKeeperOffsetStores:
@@ -261,7 +260,7 @@ class _Session:
             turn = self._leases.turn(lease)
         try:
             standing = turn.take(self._client)
-        except _NOT_NOW as error:
+        except NOT_NOW as error:
             log.debug("%s waits: %r", lease.path, error)
             lease.look = True
             self._rest()

@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoAuthError, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError, ConfigError
 
+NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
+"""What to try again when ZooKeeper is there again."""
 _SESSION_SECS: Final = 10.0
 _CONNECT_SECS: Final = 10.0
 

@@ -11,17 +11,9 @@ from typing import Any, Final
 
 import msgspec
 from kazoo.client import KazooState
-from kazoo.exceptions import (
-    ConnectionClosedError,
-    ConnectionLoss,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    SessionExpiredError,
-)
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 
-from kstorm.runtime.zookeeper_client import make_client, not_allowed
+from kstorm.runtime.zookeeper_client import NOT_NOW, make_client, not_allowed
 from kstorm.runtime.zookeeper_topologies import (
     Deactivation,
     SpoutReport,
@@ -38,7 +30,6 @@ _LOOK_AGAIN_SECS: Final = 5.0
 _REPORT_SECS: Final = 1.0
 _AWAY_SECS: Final = 2.0
 _CLOSE_SECS: Final = 2.0
-_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 
 _kazoo_log = logging.getLogger("kstorm.kazoo")
 _kazoo_log.setLevel(logging.CRITICAL)  # it would complain at each attempt; `problem` says it once
@@ -161,7 +152,7 @@ class TopologyWatch:
             self._read()
             if report is not None:
                 self._write(report)
-        except _NOT_NOW:
+        except NOT_NOW:
             return  # `_heard` has us look again
         except NoAuthError:
             self._refuse(not_allowed(self._auth, spouts_path(self._topology)))
