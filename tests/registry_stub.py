@@ -4,82 +4,36 @@ No real registry can be had from the package registries that `./run` uses. The s
 serdes call, with the documented answers and error codes; it checks no compatibility.
 """
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from tests.http_stub import HttpStub
 
 TYPE = "application/vnd.schemaregistry.v1+json"
 
 
-class RegistryStub:
+class RegistryStub(HttpStub):
     """Listens on a free port while it is entered. `answers` is a status that it gives instead of any other answer."""
 
+    content_type = TYPE
+
     def __init__(self, port: int = 0) -> None:
+        super().__init__(port)
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
-        self.requests: list[str] = []
         self.answers: int | None = None
-        self._lock = threading.Lock()
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self._reply(*stub.answer("GET", self.path, {}))
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                self._reply(*stub.answer("POST", self.path, json.loads(body)))
-
-            def _reply(self, status: int, content: Any) -> None:
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", TYPE)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
-        with self._lock:
-            self.requests.append(f"{method} {path}")
-            if self.answers is not None:
-                return self.answers, b"<html>not a registry's answer</html>"
-            if method == "GET" and parts[:2] == ["schemas", "ids"]:
-                found = self.schemas.get(int(parts[2]))
-                return (
-                    (200, found) if found else (404, {"error_code": 40403, "message": f"Schema {parts[2]} not found"})
-                )
-            if method == "GET" and parts[0] == "subjects" and parts[2:3] == ["versions"]:
-                return self._version(parts[1], parts[3])
-            if method == "POST" and parts[0] == "subjects":
-                return self._register(parts[1], body, create=parts[2:] == ["versions"])
+        if self.answers is not None:
+            return self.answers, b"<html>not a registry's answer</html>"
+        if method == "GET" and parts[:2] == ["schemas", "ids"]:
+            found = self.schemas.get(int(parts[2]))
+            return (200, found) if found else (404, {"error_code": 40403, "message": f"Schema {parts[2]} not found"})
+        if method == "GET" and parts[0] == "subjects" and parts[2:3] == ["versions"]:
+            return self._version(parts[1], parts[3])
+        if method == "POST" and parts[0] == "subjects":
+            return self._register(parts[1], body, create=parts[2:] == ["versions"])
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _version(self, subject: str, version: str) -> tuple[int, Any]:

@@ -6,8 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.local.chaos.proxy import Proxy
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.kafka_topic import Topic
+
+
+@pytest.fixture
+def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
+    """Give a way to the session's ZooKeeper that can be cut, while the test itself goes the straight one."""
+    with Proxy() as proxy:
+        proxy.target = int(zookeeper.connect.rpartition(":")[2])
+        yield proxy
+        proxy.heal()
 
 
 @pytest.fixture

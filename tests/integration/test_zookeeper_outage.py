@@ -21,15 +21,6 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 
 @pytest.fixture
-def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
-    """Give a way to the session's ZooKeeper that can be cut, while the test itself goes the straight one."""
-    with Proxy() as proxy:
-        proxy.target = int(zookeeper.connect.rpartition(":")[2])
-        yield proxy
-        proxy.heal()
-
-
-@pytest.fixture
 def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     """Give a client that looks at the nodes."""
     client = KazooClient(zookeeper.connect)

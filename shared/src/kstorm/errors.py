@@ -52,6 +52,10 @@ class LocalError(KstormError):
     """Something that kstorm runs or fetches on this machine failed: a server, a service's process, Java, a jar."""
 
 
+class ControlError(KstormError):
+    """What an operator asked of a topology was refused, or has not come about in time."""
+
+
 class InUseError(KstormError):
     """What is to be changed belongs to a process at work, or was changed by one meanwhile."""
 

@@ -119,7 +119,7 @@ def test_no_zookeeper_is_said_with_its_address(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After ten seconds, of which this test waits a part, and nothing else is said."""
-    monkeypatch.setattr("kstorm.runtime.zookeeper_nodes._CONNECT_SECS", 0.5)
+    monkeypatch.setattr("kstorm.runtime.zookeeper_client._CONNECT_SECS", 0.5)
     with pytest.raises(SystemExit) as ended:
         main(["offsets", "show", "--topology", "asked:one", "--zookeeper", "127.0.0.1:1"])
     assert ended.value.code == 2

@@ -65,6 +65,7 @@ class Harness:
         )
         self.emit = self.task.collector.emit
         self.spout.open(self.task.config, TopologyContext(self.topology, "words", 0), self.task.collector)
+        self.run(self.task.activate())
 
     def emitting(self, *args: Any, **how: Any) -> Callable[..., None]:
         """A step of the script that emits and returns nothing."""

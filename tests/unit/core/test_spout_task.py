@@ -185,6 +185,44 @@ def test_the_limit_is_checked_between_calls() -> None:
     assert harness.task.collector.capacity == 0
 
 
+def test_a_deactivated_spout_emits_nothing_and_hears_how_its_trees_end(harness: Harness) -> None:
+    """What is in flight is acked, fails or times out as ever."""
+    first, second = harness.send("m1"), harness.send("m2")
+    harness.send("m3")
+    harness.run(harness.task.deactivate())
+    harness.next_tuple(harness.emitting(["apple"], "m4"))
+    assert (harness.task.in_flight, harness.task.active, harness.task.throttled) == (3, False, False)
+    harness.told(acked=[first], failed=[second])
+    harness.pass_time(1.5 * T)
+    assert (harness.spout.acked, harness.spout.failed) == (["m1"], ["m2", "m3"])
+    harness.run(harness.task.activate())
+    harness.next_tuple()
+    assert harness.task.in_flight == 1
+
+
+def test_a_spout_is_told_once(harness: Harness) -> None:
+    """Of each change, however often it is asked for; a task begins inactive."""
+    told: list[str] = []
+    harness.spout.activate = lambda: told.append("activate")  # type: ignore[method-assign]
+    harness.spout.deactivate = lambda: told.append("deactivate")  # type: ignore[method-assign]
+    for steps in (harness.task.activate, harness.task.deactivate, harness.task.deactivate, harness.task.activate):
+        harness.run(steps())
+    assert told == ["deactivate", "activate"]
+
+
+def test_a_spout_that_cannot_be_activated_is_not_active(harness: Harness) -> None:
+    """The driver is told, and nothing is emitted meanwhile."""
+
+    def refuse() -> None:
+        raise OSError("no queue")
+
+    harness.run(harness.task.deactivate())
+    harness.spout.activate = refuse  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="no queue"):
+        harness.run(harness.task.activate())
+    assert not harness.task.active
+
+
 def test_untracked_tuples_are_not_pending() -> None:
     """Without a message id nothing is tracked, nothing is told, nothing is held back."""
     harness = Harness(topology_max_spout_pending=1)

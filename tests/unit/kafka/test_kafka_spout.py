@@ -180,6 +180,31 @@ def test_deactivating_stores_the_offsets(world: "World") -> None:
     assert world.offsets.offset() == 1
 
 
+def test_what_ends_after_deactivation_is_stored_too(world: "World") -> None:
+    """By `ack`, since `next_tuple` is not called: at the last tree, and else at the usual interval."""
+    world.source.produce(0, 0, 1, 2)
+    spout = world.open()
+    ids = world.run_ids(spout)
+    spout.deactivate()
+    spout.ack(ids[0])
+    assert world.offsets.offset() == 0
+    world.now += 3
+    spout.ack(ids[1])
+    assert world.offsets.offset() == 2
+    spout.ack(ids[2])
+    assert world.offsets.offset() == 3
+
+
+def test_an_active_spout_stores_at_its_interval_alone(world: "World") -> None:
+    """Activated again, `ack` costs no write."""
+    world.source.produce(0, 0)
+    spout = world.open()
+    spout.deactivate()
+    spout.activate()
+    spout.ack(world.run_ids(spout)[0])
+    assert world.offsets.offset() is None
+
+
 def test_closing_stores_releases_and_shuts(world: "World") -> None:
     """The next owner finds the last offset and a free lock."""
     world.source.produce(0, 0)

@@ -4,8 +4,9 @@ import io
 
 from rich.console import Console
 
-from kstorm.local.view import LiveView, format_seconds, plain_line
-from kstorm.local.watch import ComponentState, Figures, Snapshot
+from kstorm.local.view import LiveView, plain_line
+from kstorm.local.watch import ComponentState, Snapshot
+from kstorm.runtime.figures import Figures, format_seconds
 
 
 def snapshot() -> Snapshot:

@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from kstorm.local.cluster import LocalProcesses
-from kstorm.local.watch import Figures, Watch
+from kstorm.local.watch import Watch
+from kstorm.runtime.figures import Figures
 from tests.unit.local.stand_ins import StandInProcesses
 
 

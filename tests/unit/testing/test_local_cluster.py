@@ -33,6 +33,22 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
         assert cluster.now == 0
 
 
+def test_a_deactivated_topology_finishes_and_emits_no_more(feeder: FeederSpout) -> None:
+    """Nor does a spout's process that starts meanwhile. Activated again, it goes on."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["a"], "m1")
+        cluster.run_until_idle()
+        cluster.deactivate()
+        feeder.feed(["b"], "m2")
+        cluster.crash("sentences")
+        cluster.scale("sentences", 1)
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == ["m1"]
+        cluster.activate()
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == ["m1", "m2"]
+
+
 def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
     """Each spout task hears of its own messages, and of no other's."""
     with LocalCluster(wordcount(feeder)) as cluster:

@@ -1,1 +1,1 @@
-"""`kstorm`, the operator's command. Each module here is one group of its verbs: `kstorm offsets …`."""
+"""`kstorm`, the operator's command: looks at topologies, and changes how they run."""

@@ -2,12 +2,16 @@
 
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
 
-from kstorm.cli import offsets
+from kstorm.cli import activation, offsets, topology
+from kstorm.cli.kill import kill
+from kstorm.cli.pod_logs import logs
+from kstorm.cli.rollout import restart, scale
 from kstorm.errors import KstormError
 
 app = typer.Typer(
@@ -17,7 +21,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(topology.app, name="topology")
 app.add_typer(offsets.app, name="offsets")
+for verb in (scale, restart, logs, activation.activate, activation.deactivate, activation.drain, kill):
+    app.command()(verb)
 
 
 @app.callback()
@@ -28,6 +35,7 @@ def _group() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; by default with the process's arguments."""
     logging.getLogger().addHandler(logging.NullHandler())  # what clients complain of is told by errors, once
+    warnings.simplefilter("ignore")
     try:
         app(arguments, prog_name="kstorm")
     except KstormError as error:

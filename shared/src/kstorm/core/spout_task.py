@@ -129,9 +129,9 @@ class SpoutCollector:
 
 
 class SpoutTask:
-    """The driver opens the spout, calls `next_tuple` and `tick`, hands in completions, and drains the outbox.
+    """The driver opens and activates the spout, calls `next_tuple` and `tick`, hands in completions, drains the outbox.
 
-    Every `now` is seconds of one steady clock.
+    Every `now` is seconds of one steady clock. A spout that is not active still hears how its trees end.
     """
 
     def __init__(
@@ -153,6 +153,8 @@ class SpoutTask:
         self.on_error = on_error
         table = routes(topology, component, task_index, outbox)
         self.collector = SpoutCollector(self, table, outbox, next_id, next_ids or columns_of(next_id))
+        self.active = False
+        """Whether the spout emits; not before `activate`."""
         self.in_flight = 0
         """Tracked tuples neither acked nor failed."""
         self.acked = self.failed = self.timed_out = 0
@@ -169,11 +171,27 @@ class SpoutTask:
         self._rotate_every = self.config.topology_message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
 
+    def activate(self) -> Steps:
+        """Lets the spout emit, if it does not. What its `activate` raises goes to the driver: half active it cannot be."""
+        if not self.active:
+            pending = self.spout.activate()
+            if pending is not None:
+                yield pending
+            self.active = True
+
+    def deactivate(self) -> Steps:
+        """Stops the spout from emitting, if it does. What is in flight goes on."""
+        if self.active:
+            self.active = self.throttled = False
+            pending = self.spout.deactivate()
+            if pending is not None:
+                yield pending
+
     def next_tuple(self, now: float) -> Steps:
-        """Asks the spout for a tuple, unless as many as allowed are in flight."""
+        """Asks the spout for a tuple, if it is active and not as many as allowed are in flight."""
         self._pass_time(now)
-        self.throttled = self.in_flight >= self.max_pending
-        if self.throttled:
+        self.throttled = self.active and self.in_flight >= self.max_pending
+        if self.throttled or not self.active:
             return
         try:
             pending = self.spout.next_tuple()

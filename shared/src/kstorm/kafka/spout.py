@@ -19,7 +19,7 @@ from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.kafka.partition_manager import KafkaMessageId
+from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
@@ -69,6 +69,7 @@ class KafkaSpout(Spout):
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._turn = 0
+        self._deactivated = False
         self._update_interval = self.spout_config.state_update_interval_ms / 1000
         self._next_update = self._clock() + self._update_interval
         self._next_bucket = self._clock() + self.spout_config.metrics_time_bucket_size_in_secs
@@ -97,6 +98,8 @@ class KafkaSpout(Spout):
         manager = self._coordinator.manager(message_id.partition)
         if manager is not None and manager.epoch == message_id.epoch:
             manager.ack(message_id)
+            if self._deactivated:
+                self._store_what_ended(manager)
 
     def fail(self, message_id: KafkaMessageId) -> None:
         """Lays the message by for its retry, or among the dead letters."""
@@ -104,8 +107,13 @@ class KafkaSpout(Spout):
         if manager is not None and manager.epoch == message_id.epoch:
             manager.fail(message_id, self._clock())
 
+    def activate(self) -> None:
+        """From now on `next_tuple` stores the offsets."""
+        self._deactivated = False
+
     def deactivate(self) -> None:
-        """Stores the offsets, as no `next_tuple` will."""
+        """Stores the offsets, as no `next_tuple` will; trees that end later have theirs stored by `ack`."""
+        self._deactivated = True
         self._coordinator.commit()
 
     async def close(self) -> None:
@@ -154,6 +162,13 @@ class KafkaSpout(Spout):
         if rows:
             self._emit_rows(rows, ids)
         return limit
+
+    def _store_what_ended(self, manager: PartitionManager) -> None:
+        """At most every `state_update_interval_ms`, and at a partition's last tree."""
+        now = self._clock()
+        if manager.pending == 0 or now >= self._next_update:
+            self._next_update = now + self._update_interval
+            self._coordinator.commit()
 
     def _claim(self) -> None:
         """With `AT_MOST_ONCE` nothing is emitted before it is stored as done."""

@@ -19,7 +19,7 @@ from kstorm.errors import ConfigError, TopicError
 from kstorm.kafka import KafkaSpout
 from kstorm.local.cli import run_command
 from kstorm.local.cluster import LocalProcesses
-from kstorm.local.endpoints import open_endpoints
+from kstorm.local.endpoints import Endpoints, open_endpoints
 from kstorm.local.paths import run_directory
 from kstorm.local.topics import create_topic, topic_names
 from kstorm.local.view import LiveView
@@ -84,7 +84,7 @@ def run(options: Options, console: Console) -> int:
             workdir=directory,
             topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
         )
-        _print_how_to(console, endpoints.bootstrap, sources)
+        _print_how_to(console, endpoints, sources)
         _run_processes(processes, console)
     return 0
 
@@ -129,10 +129,13 @@ def _provide_sources(topology: Topology, settings: Settings, *, create: bool) ->
     return sources
 
 
-def _print_how_to(console: Console, bootstrap: str, sources: list[str]) -> None:
-    console.print(f"Kafka is at {bootstrap}; Ctrl-C ends the topology", highlight=False)
+def _print_how_to(console: Console, endpoints: Endpoints, sources: list[str]) -> None:
+    console.print(
+        f"Kafka is at {endpoints.bootstrap}, ZooKeeper at {endpoints.zookeeper}; Ctrl-C ends the topology",
+        highlight=False,
+    )
     for topic in sources:
-        command = f"{sys.executable} -m kstorm.local.produce {bootstrap} {topic}"
+        command = f"{sys.executable} -m kstorm.local.produce {endpoints.bootstrap} {topic}"
         console.print("what you type into this, in another terminal, becomes messages, a line each:", highlight=False)
         console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kstorm.local.watch import ComponentState, Snapshot
+from kstorm.runtime.figures import format_seconds
 
 _LINE_SECS: Final = 2.0
 
@@ -120,8 +121,3 @@ def _latency(state: ComponentState, share: float) -> str:
     """Of the last seconds."""
     seconds = state.recent.latency(share)
     return "–" if seconds is None else format_seconds(seconds)
-
-
-def format_seconds(seconds: float) -> str:
-    """`12 ms`, `3.4 s`."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -46,7 +46,7 @@ class Executor(Generic[T]):
         self.exposition = Exposition({"topology": topology.name, "component": component})
         self.exposition.add(self.samples)
         self.errors = self.dead_letters = self.frames_in = 0
-        self.last_error = ""
+        self.last_error = self.remark = ""  # a remark is what to know of a process although nothing is wrong with it
         self._busy = asyncio.Lock()
         self._stopping = False
         self._said_idle = False
@@ -98,6 +98,7 @@ class Executor(Generic[T]):
             "instance": self.settings.instance,
             "pid": os.getpid(),
             "tasks": sorted(self.slots),
+            "num_tasks": self.topology.topics()[self.topic],
             "frames_in": self.frames_in,
             "records_out": self.delivery.records,
             "errors": self.errors,

@@ -9,7 +9,11 @@ _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"  # as a header: aiohttp
 
 
 def add_pages(app: ChannelApp, executor: Executor[Any]) -> None:
-    """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored."""
+    """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored.
+
+    A spout that was deactivated is ready, and says so: it does what it was told, and to call it unready would hold up
+    rollouts and the draining of nodes.
+    """
 
     @app.page("/livez")  # type: ignore[untyped-decorator]
     async def livez(view: Any, _request: Any) -> Any:
@@ -20,7 +24,7 @@ def add_pages(app: ChannelApp, executor: Executor[Any]) -> None:
     @app.page("/readyz")  # type: ignore[untyped-decorator]
     async def readyz(view: Any, _request: Any) -> Any:
         problem = executor.not_ready
-        return view.text(f"{problem or 'ok'}\n", status=503 if problem else 200)
+        return view.text(f"{problem or executor.remark or 'ok'}\n", status=503 if problem else 200)
 
     @app.page("/metrics")  # type: ignore[untyped-decorator]
     async def metrics(view: Any, _request: Any) -> Any:

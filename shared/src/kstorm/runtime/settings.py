@@ -37,7 +37,8 @@ class Settings:
     """Kafka's bootstrap servers, comma-separated."""
 
     zookeeper: str = "localhost:2181"
-    """ZooKeeper's connect string; only spouts that keep offsets there use it."""
+    """ZooKeeper's connect string. Spouts keep offsets there, and hear there that their topology was deactivated; those that
+    keep none do without it as well."""
 
     instance: str = field(default_factory=socket.gethostname)
     """A name that is unique among the processes of a component and stays the same when one is restarted (a pod's name).

@@ -3,6 +3,8 @@
 Task i is partition i of the completions topic: whoever the group gives it runs the task. The completions themselves are
 read by a consumer of its own, from where the topic ended when the task came, since news of trees that another process
 began would meet nobody who waits. So a task that is being moved can still hear of its trees while the group waits.
+
+A topology that was deactivated emits nothing, and what is in flight goes on: see `kstorm.runtime.zookeeper_watch`.
 """
 
 import asyncio
@@ -27,6 +29,8 @@ from kstorm.runtime.metrics import Sample
 from kstorm.runtime.resources import Resources
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.slots import TaskSlot, Totals, log_emits, own_metrics, size_of
+from kstorm.runtime.zookeeper_topologies import SpoutReport
+from kstorm.runtime.zookeeper_watch import TopologyWatch
 from kstorm.topology import Topology, TopologyContext
 
 _CALLS_A_TURN = 100  # of next_tuple, per task, before the loop turns and what was emitted is sent
@@ -53,10 +57,13 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._emitting: asyncio.Future[None]
         self._leaving = False
         self._stalled_at: dict[int, tuple[int, float]] = {}
+        self._watch = TopologyWatch(settings.zookeeper, settings.zookeeper_auth, topology.name)
+        self._watch_problem = ""
         self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
 
     async def before_join(self) -> None:
-        """Starts the reader of completions and the loop that emits."""
+        """Starts the watch, the reader of completions and the loop that emits."""
+        self._watch.start()
         self._resources = Resources(self.settings)
         self._completions = CompletionsReader(self.settings, self.topic, self._loop, self.deliver, self.fatal)
         self._completions.start()
@@ -67,10 +74,11 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._leaving = True
         await self._emitting
         await asyncio.to_thread(self._completions.stop)
+        await asyncio.to_thread(self._watch.close)
         await asyncio.to_thread(self._resources.close)
 
     async def make_task(self, partition: int) -> SpoutTask:
-        """Opens and activates a spout, once its completions are being read."""
+        """Opens a spout, once its completions are being read; the next turn activates it."""
         await self._completions.add(partition)
         spout = copy.deepcopy(self._template)
         task_id = self.topology.task_ids(self.component)[partition]
@@ -89,7 +97,6 @@ class SpoutExecutor(Executor[SpoutTask]):
             log_emits(task.collector, self.log, task_id)
         context = TopologyContext(self.topology, self.component, partition, self._resources.lent)
         await settle(spout.open(self._config, context, task.collector))
-        await settle(spout.activate())
         return task
 
     async def revoked(self, partitions: list[int]) -> None:
@@ -97,7 +104,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         going = [self.slots[partition] for partition in partitions if partition in self.slots]
         for slot in going:
             slot.active = False
-            await settle(slot.task.spout.deactivate())
+            await drive(slot.task.deactivate(), self.breath)
         await self._drain(going)
         await super().revoked(partitions)
 
@@ -170,6 +177,7 @@ class SpoutExecutor(Executor[SpoutTask]):
 
     async def _turn(self) -> bool:
         """Lets each task emit for a while; whether any did."""
+        await self._obey()
         unit = self.unit()
         emitted = False
         for slot in list(self.slots.values()):
@@ -187,8 +195,38 @@ class SpoutExecutor(Executor[SpoutTask]):
         unit.close()
         return emitted
 
+    async def _obey(self) -> None:
+        """Has every task emit or not, as the topology is to; not one that has to go."""
+        wanted = self._watch.active
+        for slot in list(self.slots.values()):
+            if slot.active and slot.task.active != wanted:
+                await drive(slot.task.activate() if wanted else slot.task.deactivate(), self.breath)
+
+    def _tell_watch(self) -> None:
+        """What an operator waits for: that nothing is emitted any more, and that nothing is in flight."""
+        tasks = [slot.task for slot in self.slots.values()]
+        active = any(task.active for task in tasks) if tasks else self._watch.active
+        self._watch.tell(
+            SpoutReport(
+                component=self.component,
+                instance=self.settings.instance,
+                active=active,
+                pending=sum(task.in_flight for task in tasks),
+                waiting=0 if active else int(self._own_metrics().get("retries", 0)),
+                message_timeout_secs=self._config.topology_message_timeout_secs,
+            )
+        )
+        remark, problem = self._watch.remark, self._watch.problem
+        if remark != self.remark:
+            self.remark = remark
+            self.log.info("control", says=remark or "active")
+        if problem != self._watch_problem:
+            self._watch_problem = problem
+            self.log.warning("control", says=problem or "ZooKeeper is heard again")
+
     async def periodic(self, now: float) -> None:
         """Says why when a task has been held back for a while."""
+        self._tell_watch()
         for slot in self.slots.values():
             acked = slot.task.acked
             if not slot.task.throttled or self._stalled_at.get(slot.partition, (0, now))[0] != acked:
@@ -226,10 +264,6 @@ class SpoutExecutor(Executor[SpoutTask]):
         """Adds the counts to what every executor shows."""
         totals = self._totals.now()
         tasks = [slot.task for slot in self.slots.values()]
-        own: dict[str, float] = {}
-        for task in tasks:
-            for name, value in own_metrics(task.spout).items():
-                own[name] = own.get(name, 0) + value
         return {
             **super().status(),
             "kind": "spout",
@@ -237,8 +271,19 @@ class SpoutExecutor(Executor[SpoutTask]):
             "executed": 0,
             "pending": sum(task.in_flight for task in tasks),
             "throttled": sum(task.throttled for task in tasks),
-            "source": own,
+            "source": self._own_metrics(),
+            "active": self._watch.active,
+            "remark": self.remark,
+            "control_problem": self._watch.problem,
         }
+
+    def _own_metrics(self) -> dict[str, float]:
+        """What the spouts count themselves, summed over the tasks."""
+        own: dict[str, float] = {}
+        for slot in self.slots.values():
+            for name, value in own_metrics(slot.task.spout).items():
+                own[name] = own.get(name, 0) + value
+        return own
 
     @property
     def not_ready(self) -> str:

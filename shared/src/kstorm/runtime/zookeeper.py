@@ -23,21 +23,14 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kazoo.client import KazooState
-from kazoo.exceptions import (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionLoss,
-    KazooException,
-    NoAuthError,
-    SessionExpiredError,
-)
+from kazoo.exceptions import KazooException, NoAuthError
 from kazoo.protocol.states import KeeperState
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
+from kstorm.runtime.zookeeper_client import NOT_NOW, make_client, not_allowed, not_let_in
 from kstorm.runtime.zookeeper_lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
@@ -49,7 +42,6 @@ _AFTER_FAILURE_SECS: Final = 0.2
 _UNREACHABLE_SECS: Final = 2.0
 _CLOSE_SECS: Final = 2.0
 _NOT_LET_IN_SECS: Final = 1.0
-_NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
 
 class ZooKeeperOffsetStores:
@@ -275,7 +267,7 @@ class _Session:
             turn = self._leases.turn(lease)
         try:
             standing = turn.take(self._client)
-        except _NOT_NOW as error:
+        except NOT_NOW as error:
             log.debug("%s waits: %r", lease.path, error)
             lease.look = True
             self._rest()

@@ -6,13 +6,28 @@ its users and refuses others; kazoo's client ends then, so whoever has it must s
 """
 
 import logging
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL
 
-from kstorm.errors import ConfigError
+from kstorm.errors import BrokerError, ConfigError
+
+NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
+"""What to try again when ZooKeeper is there again."""
+_SESSION_SECS: Final = 10.0
+_CONNECT_SECS: Final = 10.0
 
 
 def make_client(connect: str, timeout: float, auth: str, **options: Any) -> KazooClient:
@@ -51,3 +66,40 @@ def not_let_in(auth: str) -> str:
 
 def _who(auth: str) -> str:
     return f"the user {auth.split(':')[1]!r}" if auth else "a client without a login"
+
+
+@contextmanager
+def open_client(connect: str, auth: str) -> Iterator[KazooClient]:
+    """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let it in."""
+    client = make_client(connect, _SESSION_SECS, auth)
+    try:
+        _connect(client, connect, auth)
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def _connect(client: KazooClient, connect: str, auth: str) -> None:
+    _, _, chroot = connect.partition("/")
+    try:
+        with told_errors(auth, f"/{chroot}"):
+            client.start(_CONNECT_SECS)
+            client.exists("/")  # whether a login is refused shows with the first request
+    except KazooTimeoutError:
+        raise BrokerError(
+            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
+        ) from None
+
+
+@contextmanager
+def told_errors(auth: str, where: str) -> Iterator[None]:
+    """Turns what ZooKeeper refuses at the nodes `where` into a `BrokerError`."""
+    try:
+        yield
+    except NoAuthError:
+        raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, where)}") from None
+    except (AuthFailedError, ConnectionClosedError):
+        raise BrokerError(f"ZooKeeper refuses: {not_let_in(auth)}") from None
+    except KazooException as error:
+        raise BrokerError(f"ZooKeeper did not do what was asked at {where}: {error!r}") from None

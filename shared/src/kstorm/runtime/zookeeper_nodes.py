@@ -9,32 +9,25 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
-    AuthFailedError,
     BadVersionError,
-    ConnectionClosedError,
-    KazooException,
-    NoAuthError,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.handlers.threading import KazooTimeoutError
 
-from kstorm.errors import BrokerError, InUseError
+from kstorm.errors import InUseError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.zookeeper_client import make_client, not_allowed, not_let_in
+from kstorm.runtime.zookeeper_client import open_client, told_errors
 from kstorm.runtime.zookeeper_lease import NOTHING, lock_path, node_path
 
-_SESSION_SECS: Final = 10.0
-_CONNECT_SECS: Final = 10.0
 _NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)  # those beside the one that failed
 
 
@@ -111,38 +104,15 @@ class OffsetNodes:
             return None
         return describe_holder(mark)
 
-    @contextmanager
-    def _errors(self, where: str) -> Iterator[None]:
-        try:
-            yield
-        except NoAuthError:
-            raise BrokerError(f"ZooKeeper refuses: {not_allowed(self._auth, where)}") from None
-        except KazooException as error:
-            raise BrokerError(f"ZooKeeper did not do what was asked at {where}: {error!r}") from None
+    def _errors(self, where: str) -> AbstractContextManager[None]:
+        return told_errors(self._auth, where)
 
 
 @contextmanager
 def open_nodes(connect: str, root_of: Callable[[str], str], auth: str = "") -> Iterator[OffsetNodes]:
     """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
-    client = make_client(connect, _SESSION_SECS, auth)
-    try:
-        _connect(client, connect, auth)
+    with open_client(connect, auth) as client:
         yield OffsetNodes(client, root_of, auth)
-    finally:
-        client.stop()
-        client.close()
-
-
-def _connect(client: KazooClient, connect: str, auth: str) -> None:
-    try:
-        client.start(_CONNECT_SECS)
-        client.exists("/")  # whether a login is refused shows with the first request
-    except KazooTimeoutError:
-        raise BrokerError(
-            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
-        ) from None
-    except (AuthFailedError, ConnectionClosedError):
-        raise BrokerError(f"ZooKeeper at {connect} refuses: {not_let_in(auth)}") from None
 
 
 def describe_holder(mark: bytes) -> str:

@@ -161,6 +161,14 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """Ends the zombies there are."""
         self._processes.bury()
 
+    def deactivate(self) -> None:
+        """Has the spouts stop to emit, those of processes that start later too (Storm's `LocalCluster.deactivate`)."""
+        self._activate(False)
+
+    def activate(self) -> None:
+        """Has them emit again."""
+        self._activate(True)
+
     def scale(self, component: str, executors: int) -> None:
         """Changes how many processes a component has (Storm's rebalance, `kubectl scale`).
 
@@ -297,6 +305,13 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _activate(self, active: bool) -> None:
+        self._world.active = active
+        self._world.tell(f"at {self.now:g} s the topology is {'activated' if active else 'deactivated'}")
+        for process in self._processes:
+            if isinstance(process, SpoutProcess):
+                process.obey()
 
     def _known(self, component: str) -> str:
         if component in self.topology.components or component == ACKER_COMPONENT:

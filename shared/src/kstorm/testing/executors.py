@@ -122,7 +122,7 @@ class SpoutProcess(Process):
         self._dry: set[int] = set()  # tasks that had nothing to emit when last asked
 
     def start_task(self, task: int) -> None:
-        """Copies the spout, opens and activates it."""
+        """Copies the spout, opens it, and activates it unless the topology is deactivated."""
         world, component = self.world, self.component
         spec = world.topology.component(component)
         spout: Any = deepcopy(spec.component)
@@ -141,14 +141,15 @@ class SpoutProcess(Process):
         world.note_emits(running.collector, component)
         context = TopologyContext(world.topology, component, task, {**world.resources, PROCESS: self})
         world.wait(spout.open(spec.config, context, running.collector))
-        world.wait(spout.activate())
+        if world.active:
+            world.run(running.activate())
         self.consume(task, (world.topology.completions_topic(component), task))
 
     def leave_task(self, task: int) -> None:
         """Calls `deactivate` and `close`."""
-        spout = self.spouts[task].spout
-        self.world.wait(spout.deactivate())
-        self.world.wait(spout.close())
+        running = self.spouts[task]
+        self.world.run(running.deactivate())
+        self.world.wait(running.spout.close())
 
     def end_task(self, task: int) -> None:
         """Drops it, with what it had in flight."""
@@ -168,6 +169,13 @@ class SpoutProcess(Process):
             asked = self._dry | self._leaving.keys()
             steps.extend(partial(self._next_tuple, task) for task in self.spouts if task not in asked)
         return steps
+
+    def obey(self) -> None:
+        """Has the spouts emit or not, as the world is to."""
+        for task, running in self.spouts.items():
+            if task not in self._leaving:
+                self.world.run(running.activate() if self.world.active else running.deactivate())
+        self.ask_again()
 
     def ask_again(self) -> None:
         """Spouts that had nothing to emit may have something now."""

@@ -48,6 +48,8 @@ class World:
     """Virtual seconds since the cluster began."""
     fence: ClassVar[bool] = True
     """Whether zombies are refused; a test switches it off to see what it is for."""
+    active: bool = True
+    """Whether spouts emit; see `LocalCluster.deactivate`."""
     duplicate: float = 0.0
     """Probability that a record is delivered twice."""
     reorder: float = 0.0

@@ -183,6 +183,7 @@ class InProcess:
         outbox = self._outboxes["spout"]
         task = SpoutTask(self.topology, "spout", index, spout, outbox, ids[0], _raise, 0.0, ids[1])
         spout.open(task.config, TopologyContext(self.topology, "spout", index), task.collector)
+        _finish(task.activate())
         return task
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from kstorm.local.demo.audit import Findings
 from kstorm.local.demo.breaking import Death
 from kstorm.local.demo.pipeline import Tables
-from kstorm.local.view import format_seconds
+from kstorm.runtime.figures import format_seconds
 from kstorm.runtime.metrics import quantile
 
 _SHOWN = 5

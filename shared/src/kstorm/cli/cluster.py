@@ -1,0 +1,239 @@
+"""Kubernetes, as the verbs ask it: by the official client, with the user's own kubeconfig and rights.
+
+What it refuses, or that it cannot be reached, is a `ControlError` in one line.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kstorm.cli.workloads import (
+    COMPONENT,
+    KIND,
+    RELEASE,
+    SELECTOR,
+    TOPOLOGY,
+    Autoscaler,
+    Pod,
+    Workload,
+    autoscaler_of,
+    pod_of,
+    workload_of,
+)
+from kstorm.errors import ControlError
+
+_WEB_PORT: Final = 6066
+_PATIENCE: Final = (5.0, 30.0)
+"""Seconds to connect, and to wait for an answer."""
+_STATUS_PATIENCE: Final = (5.0, 5.0)
+_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
+
+
+class Cluster:
+    """One namespace of a cluster. Every method raises `ControlError` if Kubernetes does not do what it is asked."""
+
+    def __init__(self, api: Any, namespace: str) -> None:
+        from kubernetes import client
+
+        self.namespace = namespace
+        self._host = api.configuration.host
+        self._apps, self._core = client.AppsV1Api(api), client.CoreV1Api(api)
+        self._autoscaling = client.AutoscalingV2Api(api)
+
+    def workloads(self, everywhere: bool = False) -> Sequence[Workload]:
+        """Those of all topologies, each's spouts first, its ackers last. `everywhere`: in all namespaces."""
+        found = [workload_of(item, type) for type, item in self._list(everywhere, label_selector=SELECTOR)]
+        return sorted(found, key=lambda each: (each.namespace, each.topology, _ORDER[each.kind], each.component))
+
+    def strangers(self, name: str) -> Sequence[str]:
+        """Workloads that bear a name, or belong to a release of that name, and lack a label of ours."""
+        found = []
+        for type, item in self._list():
+            labels = item.metadata.labels or {}
+            named = name in (item.metadata.name, labels.get(RELEASE), labels.get(TOPOLOGY))
+            if named and not {TOPOLOGY, COMPONENT, KIND} <= labels.keys():
+                found.append(f"{type}/{item.metadata.name}")
+        return found
+
+    def pods(self, workload: Workload) -> Sequence[Pod]:
+        """Its pods, by name."""
+        with self._errors():
+            found = self._core.list_namespaced_pod(
+                workload.namespace, label_selector=workload.selector, _request_timeout=_PATIENCE
+            )
+        return sorted(map(pod_of, found.items), key=lambda pod: pod.name)
+
+    def autoscaler(self, workload: Workload) -> Autoscaler | None:
+        """What scales it, if anything does."""
+        with self._errors():
+            found = self._autoscaling.list_namespaced_horizontal_pod_autoscaler(
+                workload.namespace, _request_timeout=_PATIENCE
+            )
+        scalers = map(autoscaler_of, found.items)
+        return next((each for each in scalers if (each.type, each.target) == (workload.type, workload.name)), None)
+
+    def status(self, pod: Pod) -> dict[str, Any] | None:
+        """What the pod's `/status` says, by the API server's proxy; None if the pod does not answer."""
+        with self._errors(absent=(404, 500, 502, 503, 504)):
+            answer = self._core.connect_get_namespaced_pod_proxy_with_path(
+                f"{pod.name}:{_WEB_PORT}",
+                pod.namespace,
+                "status",
+                _preload_content=False,
+                _request_timeout=_STATUS_PATIENCE,
+            )
+            try:
+                found = json.loads(answer.data)
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
+        return None
+
+    def scale(self, workload: Workload, replicas: int) -> None:
+        """Has it run so many pods."""
+        body = {"spec": {"replicas": replicas}}
+        patch = {
+            "deployment": self._apps.patch_namespaced_deployment_scale,
+            "statefulset": self._apps.patch_namespaced_stateful_set_scale,
+        }[workload.type]
+        with self._errors():
+            patch(workload.name, workload.namespace, body, _request_timeout=_PATIENCE)
+
+    def restart(self, workload: Workload) -> None:
+        """Has its pods replaced one after the other, as `kubectl rollout restart` does."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED_AT: now}}}}}
+        patch = {
+            "deployment": self._apps.patch_namespaced_deployment,
+            "statefulset": self._apps.patch_namespaced_stateful_set,
+        }[workload.type]
+        with self._errors():
+            patch(workload.name, workload.namespace, body, _request_timeout=_PATIENCE)
+
+    def logs(self, pod: Pod, follow: bool, tail: int | None) -> Iterator[str]:
+        """The lines of its service's log; `follow`: until the pod ends."""
+        options: dict[str, Any] = {} if tail is None else {"tail_lines": tail}
+        if not follow:  # else a service that has nothing to say for a while would be left
+            options["_request_timeout"] = _PATIENCE
+        with self._errors():
+            answer = self._core.read_namespaced_pod_log(
+                pod.name,
+                pod.namespace,
+                container=pod.container,
+                follow=follow,
+                _preload_content=False,
+                **options,
+            )
+            rest = b""
+            for chunk in answer.stream(decode_content=False):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+            if rest:
+                yield rest.decode(errors="replace")
+
+    def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
+        """Deployments and StatefulSets, each with the word for what it is."""
+        apps = self._apps
+        listings = {
+            "deployment": (apps.list_namespaced_deployment, apps.list_deployment_for_all_namespaces),
+            "statefulset": (apps.list_namespaced_stateful_set, apps.list_stateful_set_for_all_namespaces),
+        }
+        for type, (here, anywhere) in listings.items():
+            with self._errors():
+                listing = anywhere if everywhere else partial(here, self.namespace)
+                found = listing(_request_timeout=_PATIENCE, **options).items
+            yield from ((type, item) for item in found)
+
+    @contextmanager
+    def _errors(self, absent: Sequence[int] = ()) -> Iterator[None]:
+        """`absent` are the HTTP codes with which nothing is wrong: what was asked for is not there."""
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            yield
+        except ApiException as error:
+            if error.status not in absent:
+                raise ControlError(_refusal(error)) from None
+        except HTTPError as error:
+            raise ControlError(
+                f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the cluster up, and is this the "
+                "right context?"
+            ) from None
+
+
+_ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
+
+
+def open_cluster(namespace: str | None, context: str | None) -> Cluster:
+    """The cluster that the kubeconfig names, or in a pod the pod's own. `namespace`: else the context's.
+
+    Raises `ControlError` if there is none.
+    """
+    try:
+        from kubernetes import client, config
+    except ModuleNotFoundError as error:
+        raise ControlError(
+            f"this needs the module {error.name!r}, which is not installed: install kstorm[control]"
+        ) from None
+    settings = client.Configuration()
+    settings.retries = 1
+    file = os.environ.get("KUBECONFIG") or None
+    try:
+        if file is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            config.load_incluster_config(client_configuration=settings)
+            namespace = namespace or _OWN_NAMESPACE.read_text().strip()
+        else:
+            file = file or str(Path("~/.kube/config").expanduser())
+            config.load_kube_config(file, context, client_configuration=settings)
+            namespace = namespace or _namespace_of(config, file, context)
+    except Exception as error:  # noqa: BLE001 - a kubeconfig can be wrong in any way, and runs any program to log in
+        raise ControlError(
+            f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used ({_in_one_line(error)}); set KUBECONFIG or "
+            "--context"
+        ) from None
+    return Cluster(client.ApiClient(settings), namespace)
+
+
+def _namespace_of(config: Any, file: str, context: str | None) -> str:
+    contexts, current = config.list_kube_config_contexts(file)
+    chosen = current if context is None else next(each for each in contexts if each["name"] == context)
+    return str(chosen["context"].get("namespace") or "default")
+
+
+def _refusal(error: Any) -> str:
+    """What the API server's answer says, and what to do about it."""
+    try:
+        message = str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, LookupError):
+        message = str(error.reason)
+    message = _in_one_line(message)
+    lacks = re.search(r'User "([^"]*)" cannot (\w+) resource "([^"]*)"(?: in API group "([^"]*)")?', message)
+    if error.status == 403 and lacks:
+        user, verb, resource, group = lacks.groups()
+        where = re.search(r'in the namespace "([^"]*)"', message)
+        of_group = f" of {group}" if group else ""
+        in_namespace = f" in the namespace {where[1]}" if where else " in all namespaces"
+        return (
+            f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb {verb} on {resource}{of_group}"
+        )
+    if error.status == 401:
+        return f"Kubernetes does not know this user ({message}): log in again, or choose another --context"
+    return f"Kubernetes refuses: {message}"
+
+
+def _in_one_line(found: object) -> str:
+    return " ".join(str(found).split()) or type(found).__name__
+
+
+def _innermost(error: BaseException) -> str:
+    """urllib3 packs what happened into what it gave up with."""
+    reason = getattr(error, "reason", None)
+    return _innermost(reason) if isinstance(reason, BaseException) else _in_one_line(error)

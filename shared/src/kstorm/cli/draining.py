@@ -1,0 +1,68 @@
+"""Deactivating a topology, and waiting until its spouts have obeyed and nothing is in flight, as they tell ZooKeeper."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+
+from kstorm.cli.waiting import wait_until
+from kstorm.errors import ControlError
+from kstorm.runtime.zookeeper_topologies import SpoutReport, Topologies
+
+_OBEY_SECS: Final = 15.0
+_ROTATION: Final = 1.5
+"""A tree may be in flight for so many message timeouts."""
+_SLACK_SECS: Final = 5.0
+
+
+def obey(topologies: Topologies, name: str, active: bool, console: Console) -> Sequence[SpoutReport]:
+    """Waits until every spout process does what was asked; what they say then. Raises `ControlError` naming those that do
+    not within 15 s."""
+
+    def look() -> str:
+        others = [spout for spout in topologies.spouts(name) if spout.active is not active]
+        return f"not heard yet by {_names(others)}" if others else ""
+
+    if left := wait_until(look, _OBEY_SECS, console):
+        raise ControlError(f"{name!r}: {left}, after {_OBEY_SECS:.0f} s; their /status says what is wrong")
+    return topologies.spouts(name)
+
+
+def drain(topologies: Topologies, name: str, timeout: float | None, console: Console) -> Sequence[SpoutReport]:
+    """Deactivates, and waits until nothing is in flight; what the spouts say then.
+
+    `timeout` is in seconds, by default as long as a tree can be in flight. Raises `ControlError` after it; the topology
+    stays deactivated then.
+    """
+    topologies.deactivate(name)
+    spouts = obey(topologies, name, False, console)
+    if timeout is None:
+        timeout = max((spout.message_timeout_secs for spout in spouts), default=0.0) * _ROTATION + _SLACK_SECS
+    if left := wait_until(lambda: in_flight(topologies.spouts(name)), timeout, console):
+        raise ControlError(
+            f"{name!r} still has {left}, after {timeout:.0f} s; it stays deactivated, so drain it again or activate it"
+        )
+    return topologies.spouts(name)
+
+
+def in_flight(spouts: Sequence[SpoutReport]) -> str:
+    """How many trees are in flight and whose, in words; empty if none."""
+    busy = [spout for spout in spouts if spout.pending]
+    if not busy:
+        return ""
+    return f"{sum(spout.pending for spout in busy):,} trees in flight ({_names(busy)})"
+
+
+def waiting(spouts: Sequence[SpoutReport]) -> str:
+    """What will be emitted again, in words; empty if nothing."""
+    messages = sum(spout.waiting for spout in spouts)
+    return f"; {messages:,} messages that failed are emitted again once it is active" if messages else ""
+
+
+def processes(spouts: Sequence[SpoutReport]) -> str:
+    """How many, in words."""
+    return f"{len(spouts)} spout process{'' if len(spouts) == 1 else 'es'}" if spouts else "no spout process runs"
+
+
+def _names(spouts: Sequence[SpoutReport]) -> str:
+    return ", ".join(f"{spout.component} at {spout.instance}" for spout in spouts)

@@ -1,0 +1,96 @@
+"""`kstorm kill NAME`: drains a topology on Kubernetes, and then runs none of its pods.
+
+Storm's `kill` removes a topology. What a Helm release installed is Helm's to remove, so this scales every workload to
+nothing, deletes nothing, and says what is left to do. Afterwards ZooKeeper has forgotten that the topology was
+deactivated: started again, it emits.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from kstorm.cli import draining
+from kstorm.cli.activation import ZooKeeper, open_zookeeper
+from kstorm.cli.cluster import Cluster, open_cluster
+from kstorm.cli.finding import Context, Name, Namespace, find
+from kstorm.cli.waiting import wait_until
+from kstorm.cli.workloads import Workload
+from kstorm.errors import ControlError
+from kstorm.runtime.zookeeper_topologies import Topologies
+
+_END_SECS: Final = 120.0
+
+
+def kill(
+    name: Name,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="SECS", min=0, help="Longest wait for what is in flight; else as long as it may be."),
+    ] = None,
+    zookeeper: ZooKeeper = None,
+    namespace: Namespace = None,
+    context: Context = None,
+) -> None:
+    """Deactivates a topology, waits for what is in flight, and scales all of it to 0. Nothing is deleted."""
+    cluster = open_cluster(namespace, context)
+    workloads = find(cluster, name)
+    for workload in workloads:
+        _check_stays_down(cluster, workload)
+    with open_zookeeper(zookeeper) as topologies:
+        if name in topologies.names():
+            _drain(topologies, name, wait)
+        else:
+            print(f"ZooKeeper has not heard of a spout of {name}: there is nothing to drain")
+        for workload in workloads:
+            cluster.scale(workload, 0)
+            print(f"{workload.component}: {workload.replicas} → 0")
+        _forget(topologies, cluster, workloads)
+    print(f"{name} is killed; {_what_is_left(workloads[0])}")
+
+
+def _check_stays_down(cluster: Cluster, workload: Workload) -> None:
+    """A HorizontalPodAutoscaler leaves alone what was scaled to 0, KEDA does not."""
+    scaler = cluster.autoscaler(workload)
+    if scaler is not None and scaler.scaled_object:
+        raise ControlError(
+            f"{workload.component!r} is scaled by {scaler}, which would start it again; nothing was changed. Pause it before, by "
+            "its annotation autoscaling.keda.sh/paused, or remove the release by helm uninstall"
+        )
+
+
+def _drain(topologies: Topologies, name: str, wait: float | None) -> None:
+    """What is still in flight after the wait is not lost: it is emitted again when the topology is started again."""
+    try:
+        spouts = draining.drain(topologies, name, wait, Console())
+    except ControlError as error:
+        print(f"{error}. It is killed all the same; what was in flight is emitted again when it is started again")
+    else:
+        print(f"{name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
+
+
+def _forget(topologies: Topologies, cluster: Cluster, workloads: Sequence[Workload]) -> None:
+    """Not before the last spout has ended: it would hear that it may emit."""
+    spouts = [workload for workload in workloads if workload.kind == "spout"]
+    name = workloads[0].topology
+
+    def look() -> str:
+        pods = [pod.name for workload in spouts for pod in cluster.pods(workload)]
+        nodes = [spout.instance for spout in topologies.spouts(name)]
+        return f"waiting for {', '.join(sorted({*pods, *nodes}))} to end" if pods or nodes else ""
+
+    if left := wait_until(look, _END_SECS, Console()):
+        raise ControlError(
+            f"{left}, after {_END_SECS:.0f} s: {name!r} stays deactivated. When it has ended, kill it again, or activate it"
+        )
+    topologies.forget(name)
+
+
+def _what_is_left(workload: Workload) -> str:
+    if not workload.release:
+        return "its workloads are still there, without pods"
+    where = f"{workload.release} --namespace {workload.namespace}"
+    return (
+        f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm upgrade` starts it again"
+    )

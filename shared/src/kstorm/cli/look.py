@@ -1,0 +1,104 @@
+"""How a topology on Kubernetes stands: what its workloads want, and what their pods' `/status` pages say, added up.
+
+Counts are since the pods were started; one that was replaced took its own along.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+
+from kstorm.cli.cluster import Cluster
+from kstorm.cli.workloads import Pod, Workload
+from kstorm.errors import ControlError
+from kstorm.runtime.figures import Figures
+
+_AT_ONCE: Final = 8
+
+Pages = Sequence[tuple[Pod, Mapping[str, Any] | None]]
+"""The pods of a component, each with its `/status`; None if it does not answer."""
+
+
+class ComponentStatus(msgspec.Struct, frozen=True):
+    """How one component stands."""
+
+    component: str
+    kind: str
+    workload: str
+    """`statefulset/wordcount-count`."""
+    pods: int
+    """That there should be."""
+    pods_ready: int
+    tasks: int | None
+    """None while no pod answers."""
+    tasks_assigned: int
+    """Tasks that the pods which answer run."""
+    emitted: int
+    executed: int
+    acked: int
+    failed: int
+    pending: int
+    """Of a spout, trees in flight; of a bolt, tuples at work; of an acker, open trees."""
+    latency_p50: float | None
+    """Seconds, to 30 %: of a spout from emit to ack, of a bolt from a frame's emit to its execution; None if there was none."""
+    latency_p99: float | None
+    errors: int
+    last_error: str
+    remarks: Mapping[str, str]
+    """By pod: what to know although nothing is wrong, such as that it is deactivated; and why it would not hear of it."""
+    not_ready: Mapping[str, str]
+    """By pod: why it does not do its share."""
+
+
+def look(cluster: Cluster, workloads: Sequence[Workload]) -> Sequence[ComponentStatus]:
+    """Asks every pod, some side by side."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        pods = [cluster.pods(workload) for workload in workloads]
+        pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
+    return [_status(workload, found) for workload, found in zip(workloads, pages, strict=True)]
+
+
+def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
+    """How many tasks a component has; None if no pod answers, or if this user may not ask them."""
+    try:
+        pages = [cluster.status(pod) for pod in cluster.pods(workload)]
+    except ControlError:
+        return None
+    return next((int(page["num_tasks"]) for page in pages if page is not None and "num_tasks" in page), None)
+
+
+def _status(workload: Workload, pages: Pages) -> ComponentStatus:
+    answers = {pod.name: status for pod, status in pages if status is not None}
+    figures = sum((Figures.of(status) for status in answers.values()), Figures())
+    remarks = {name: _remark(status) for name, status in answers.items() if _remark(status)}
+    return ComponentStatus(
+        component=workload.component,
+        kind=workload.kind,
+        workload=str(workload),
+        pods=workload.replicas,
+        pods_ready=sum(pod.ready for pod, _ in pages),
+        tasks=next((status["num_tasks"] for status in answers.values() if "num_tasks" in status), None),
+        tasks_assigned=sum(len(status.get("tasks", ())) for status in answers.values()),
+        emitted=figures.emitted,
+        executed=figures.executed,
+        acked=figures.acked,
+        failed=figures.failed,
+        pending=figures.pending,
+        latency_p50=figures.latency(0.5),
+        latency_p99=figures.latency(0.99),
+        errors=figures.errors,
+        last_error=next((status["last_error"] for status in answers.values() if status.get("last_error")), ""),
+        remarks=remarks,
+        not_ready={pod.name: why for pod, status in pages if (why := _why_not_ready(pod, status))},
+    )
+
+
+def _remark(status: Mapping[str, Any]) -> str:
+    return "; ".join(filter(None, (status.get("remark"), status.get("control_problem"))))
+
+
+def _why_not_ready(pod: Pod, status: Mapping[str, Any] | None) -> str:
+    if status is not None:
+        return str(status.get("not_ready", ""))
+    return pod.trouble or (f"is {pod.phase}" if pod.phase != "Running" else "does not answer")

@@ -1,0 +1,75 @@
+"""`kstorm scale` and `kstorm restart`: how many pods a component has, and new ones in place of the old.
+
+    kstorm scale wordcount split=4 count=2
+    kstorm restart wordcount split
+
+Kafka's consumer group moves the tasks. What Helm wrote comes back with the next `helm upgrade`.
+"""
+
+import re
+import sys
+from typing import Annotated
+
+import typer
+
+from kstorm.cli.cluster import Cluster, open_cluster
+from kstorm.cli.finding import Context, Name, Namespace, component, components, find
+from kstorm.cli.look import num_tasks
+from kstorm.cli.workloads import Workload
+from kstorm.errors import ControlError
+
+
+def scale(
+    name: Name,
+    pairs: Annotated[list[str], typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have.")],
+    namespace: Namespace = None,
+    context: Context = None,
+) -> None:
+    """Changes how many pods components have, all that are named or none."""
+    wanted = dict(map(_pair, pairs))
+    cluster = open_cluster(namespace, context)
+    found = find(cluster, name)
+    changes = {component(found, id): pods for id, pods in wanted.items()}
+    for workload in changes:
+        _check_nobody_else_scales(cluster, workload)
+    for workload, pods in changes.items():
+        _warn_of_surplus(cluster, workload, pods)
+        cluster.scale(workload, pods)
+        print(f"{workload.component}: {workload.replicas} → {pods}")
+
+
+def restart(
+    name: Name,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+) -> None:
+    """Replaces the pods of a topology or of some components one after the other. No message is lost."""
+    cluster = open_cluster(namespace, context)
+    for workload in components(find(cluster, name), names or []):
+        cluster.restart(workload)
+        print(f"{workload.component}: {workload} restarts")
+
+
+def _pair(text: str) -> tuple[str, int]:
+    if not re.fullmatch("[^=]+=[0-9]{1,5}", text):
+        raise ControlError(f"{text}: give COMPONENT=PODS, such as split=4")
+    component, _, pods = text.partition("=")
+    return component, int(pods)
+
+
+def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
+    scaler = cluster.autoscaler(workload)
+    if scaler is not None:
+        raise ControlError(
+            f"{workload.component!r} is scaled by {scaler}, which would undo it; nothing was changed. Change its bounds in the "
+            "chart's values, or turn it off there"
+        )
+
+
+def _warn_of_surplus(cluster: Cluster, workload: Workload, pods: int) -> None:
+    tasks = num_tasks(cluster, workload)
+    if tasks is not None and pods > tasks:
+        surplus = pods - tasks
+        stand = f"{surplus} pods stand" if surplus > 1 else "1 pod stands"
+        print(f"kstorm: {workload.component!r} has {tasks} tasks: {stand} by, for when another dies", file=sys.stderr)

@@ -1,0 +1,48 @@
+"""Waiting for something while saying how it stands: in place on a terminal, elsewhere in a line every two seconds."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rich.console import Console
+from rich.status import Status
+
+_LOOK_SECS: Final = 0.2
+_LINE_SECS: Final = 2.0
+
+
+def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str:
+    """Looks again and again until there is nothing left to say; what was said last if that takes longer than `timeout`."""
+    deadline = time.monotonic() + timeout
+    with _Line(console) as line:
+        while (left := look()) and time.monotonic() < deadline:
+            line.say(left)
+            time.sleep(_LOOK_SECS)
+    return left
+
+
+class _Line:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+        self._next = time.monotonic() + _LINE_SECS
+
+    def say(self, text: str) -> None:
+        if self._console.is_terminal:
+            self._show(text)
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LINE_SECS
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _show(self, text: str) -> None:
+        if self._status is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        self._status.update(text)
+
+    def __enter__(self) -> "_Line":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()

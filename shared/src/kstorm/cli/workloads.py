@@ -1,0 +1,140 @@
+"""What Kubernetes has of a topology: the workloads that its chart labels, their pods, and what scales them.
+
+    kstorm.io/topology    the topology's name
+    kstorm.io/component   the component's id; `acker` for the ackers
+    kstorm.io/kind        spout, bolt or acker
+
+What lacks one of the three is somebody else's, and is never touched.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+TOPOLOGY: Final = "kstorm.io/topology"
+COMPONENT: Final = "kstorm.io/component"
+KIND: Final = "kstorm.io/kind"
+KINDS: Final = ("spout", "bolt", "acker")
+RELEASE: Final = "app.kubernetes.io/instance"
+CHART: Final = "helm.sh/chart"
+
+SELECTOR: Final = f"{TOPOLOGY},{COMPONENT},{KIND} in ({','.join(KINDS)})"
+"""Selects every workload that is ours."""
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A Deployment or StatefulSet that runs a component."""
+
+    namespace: str
+    name: str
+    type: str
+    """`deployment` or `statefulset`."""
+    topology: str
+    component: str
+    kind: str
+    release: str
+    """The Helm release; empty if it was not told."""
+    chart: str
+    """The chart's name and version; empty if it was not told."""
+    image: str
+    replicas: int
+    """Pods that there should be."""
+    ready: int
+    """Pods that are ready."""
+    selector: str
+    """Selects its pods."""
+
+    def __str__(self) -> str:
+        return f"{self.type}/{self.name}"
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod of a workload."""
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    ready: bool
+    restarts: int
+    container: str
+    """The first, which is the service's."""
+    trouble: str
+    """Why its container does not run; empty if it does, or if that is not known."""
+
+
+class Autoscaler(msgspec.Struct, frozen=True):
+    """A HorizontalPodAutoscaler, and what it scales."""
+
+    name: str
+    type: str
+    """`deployment` or `statefulset`."""
+    target: str
+    least: int
+    most: int
+    scaled_object: str
+    """KEDA's ScaledObject that made it; empty if none did."""
+
+    def __str__(self) -> str:
+        if self.scaled_object:
+            return f"KEDA's ScaledObject {self.scaled_object} ({self.least} to {self.most})"
+        return f"the HorizontalPodAutoscaler {self.name} ({self.least} to {self.most})"
+
+
+def workload_of(found: Any, type: str) -> Workload:
+    """From the client's object, which has our labels."""
+    labels = found.metadata.labels
+    return Workload(
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        type=type,
+        topology=labels[TOPOLOGY],
+        component=labels[COMPONENT],
+        kind=labels[KIND],
+        release=labels.get(RELEASE, ""),
+        chart=labels.get(CHART, ""),
+        image=found.spec.template.spec.containers[0].image or "",
+        replicas=1 if found.spec.replicas is None else found.spec.replicas,
+        ready=(found.status and found.status.ready_replicas) or 0,
+        selector=",".join(f"{key}={value}" for key, value in (found.spec.selector.match_labels or {}).items()),
+    )
+
+
+def pod_of(found: Any) -> Pod:
+    """From the client's object."""
+    containers = found.status.container_statuses or []
+    return Pod(
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        node=found.spec.node_name or "",
+        phase="Terminating" if found.metadata.deletion_timestamp else found.status.phase or "",
+        ready=bool(containers) and all(container.ready for container in containers),
+        restarts=sum(container.restart_count for container in containers),
+        container=found.spec.containers[0].name,
+        trouble=next(filter(None, map(_trouble, containers)), ""),
+    )
+
+
+def autoscaler_of(found: Any) -> Autoscaler:
+    """From the client's object."""
+    owners = found.metadata.owner_references or []
+    return Autoscaler(
+        name=found.metadata.name,
+        type=found.spec.scale_target_ref.kind.lower(),
+        target=found.spec.scale_target_ref.name,
+        least=1 if found.spec.min_replicas is None else found.spec.min_replicas,
+        most=found.spec.max_replicas,
+        scaled_object=next((owner.name for owner in owners if owner.kind == "ScaledObject"), ""),
+    )
+
+
+def _trouble(container: Any) -> str:
+    """`CrashLoopBackOff: …`, or how the container ended."""
+    state = container.state
+    if state is None:
+        return ""
+    if state.waiting is not None:
+        return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
+    if state.terminated is not None:
+        return f"ended with exit code {state.terminated.exit_code}"
+    return ""

@@ -1,0 +1,53 @@
+"""What `/status` pages count, to be added up over the processes of a component."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from typing import Any, Self
+
+from kstorm.runtime.metrics import quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts since the start; `pending` is how many there are now. An acker acks trees, and its pending trees are open."""
+
+    emitted: int = 0
+    executed: int = 0
+    acked: int = 0
+    failed: int = 0
+    pending: int = 0
+    frames_in: int = 0
+    errors: int = 0
+    latency_counts: tuple[int, ...] = ()
+    """A histogram, as `kstorm.runtime.metrics.quantile` reads it."""
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any]) -> Self:
+        """The figures that a `/status` page tells; what it does not tell is 0."""
+        counts = {field.name: status.get(field.name, 0) for field in fields(cls) if field.name != "latency_counts"}
+        return cls(**counts, latency_counts=tuple(status.get("latency_counts", ())))
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(other, 1)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(other, -1)
+
+    def latency(self, share: float) -> float | None:
+        """Seconds below which `share` of the latencies lie, to 30 %; None without any."""
+        return quantile(list(self.latency_counts), share)
+
+    def _combine(self, other: Self, sign: int) -> Self:
+        counts = {
+            field.name: getattr(self, field.name) + sign * getattr(other, field.name)
+            for field in fields(self)
+            if field.name != "latency_counts"
+        }
+        buckets = zip_longest(self.latency_counts, other.latency_counts, fillvalue=0)
+        return type(self)(**counts, latency_counts=tuple(mine + sign * theirs for mine, theirs in buckets))
+
+
+def format_seconds(seconds: float) -> str:
+    """`12 ms`, `3.4 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,228 @@
+"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, and the proxy to pods.
+
+It keeps objects as the API has them, selects by labels, applies the merge patches that are sent to it, and denies what
+it is told to with the API server's own words. It starts no pod: a workload that is scaled to 0 loses its pods at once.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.http_stub import HttpStub
+
+Object = dict[str, Any]
+_PLURALS = {"deployments": "Deployment", "statefulsets": "StatefulSet"}
+
+
+class KubernetesStub(HttpStub):
+    """Listens on a free port while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.workloads: list[Object] = []
+        self.pods: list[Object] = []
+        self.autoscalers: list[Object] = []
+        self.pages: dict[str, Object] = {}
+        """`/status` by pod."""
+        self.lines: dict[str, list[str]] = {}
+        """Logs by pod."""
+        self.denied: set[tuple[str, str]] = set()
+        """Verb and resource."""
+        self.patches: list[tuple[str, Object]] = []
+        self.on_scale: Callable[[str, int], object] = lambda name, replicas: None
+        self.user = "operator"
+        self.status: int | None = None
+        """Answers this to everything."""
+
+    # What a test sets up.
+
+    def write_kubeconfig(self, path: Path, namespace: str = "streams") -> Path:
+        """A kubeconfig for it, in JSON, which is YAML too."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "stub",
+            "clusters": [{"name": "stub", "cluster": {"server": self.url}}],
+            "users": [{"name": "operator", "user": {"token": "t"}}],
+            "contexts": [
+                {"name": "stub", "context": {"cluster": "stub", "user": "operator", "namespace": namespace}},
+                {"name": "other", "context": {"cluster": "stub", "user": "operator"}},
+            ],
+        }
+        path.write_text(json.dumps(config))
+        return path
+
+    def add(
+        self,
+        component: str,
+        kind: str,
+        replicas: int = 1,
+        *,
+        topology: str = "wordcount",
+        namespace: str = "streams",
+        release: str = "wc",
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        """A component as the chart installs it, with its pods running; other `labels` in place of the chart's."""
+        type = "Deployment" if kind == "bolt" else "StatefulSet"
+        name = f"{release}-{component}"
+        ours = {
+            "kstorm.io/topology": topology,
+            "kstorm.io/component": component,
+            "kstorm.io/kind": kind,
+            "app.kubernetes.io/instance": release,
+            "helm.sh/chart": "kstorm-0.1.0",
+        }
+        labels = ours if labels is None else labels
+        own = {"app": name}
+        template = {"metadata": {"labels": own}, "spec": {"containers": [{"name": kind, "image": f"kstorm-{kind}:1"}]}}
+        spec: Object = {"replicas": replicas, "selector": {"matchLabels": own}, "template": template}
+        if type == "StatefulSet":
+            spec["serviceName"] = name
+        self.workloads.append(
+            {
+                "apiVersion": "apps/v1",
+                "kind": type,
+                "metadata": {"name": name, "namespace": namespace, "labels": labels},
+                "spec": spec,
+                "status": {"replicas": replicas, "readyReplicas": replicas},
+            }
+        )
+        for number in range(replicas):
+            self.pods.append(self._pod(f"{name}-{number}", namespace, own, kind))
+
+    def autoscale(self, component: str, type: str = "Deployment", scaled_object: str | None = None) -> None:
+        """A HorizontalPodAutoscaler of the workload, perhaps one that KEDA made."""
+        owner = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": scaled_object, "uid": "1"}
+        self.autoscalers.append(
+            {
+                "metadata": {
+                    "name": f"hpa-{component}",
+                    "namespace": "streams",
+                    "ownerReferences": [owner] if scaled_object else [],
+                },
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": type, "name": f"wc-{component}"},
+                    "minReplicas": 1,
+                    "maxReplicas": 4,
+                },
+            }
+        )
+
+    def trouble(self, pod: str, reason: str, message: str) -> None:
+        """The pod's container waits, and does not answer."""
+        found = next(each for each in self.pods if each["metadata"]["name"] == pod)
+        (container,) = found["status"]["containerStatuses"]
+        container |= {"ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
+        self.pages.pop(pod, None)
+
+    @staticmethod
+    def _pod(name: str, namespace: str, labels: dict[str, str], container: str) -> Object:
+        state = {"running": {"startedAt": "2026-11-01T00:00:00Z"}}
+        status = {"name": container, "image": "i", "imageID": "", "ready": True, "restartCount": 0, "state": state}
+        return {
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {"nodeName": "node-1", "containers": [{"name": container, "image": "i"}]},
+            "status": {"phase": "Running", "containerStatuses": [status]},
+        }
+
+    # What it answers.
+
+    def answer(self, method: str, path: str, body: Object) -> tuple[int, Any]:
+        parts = urlsplit(path)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        if self.status is not None:
+            return _status(self.status, "Unauthorized")
+        where = re.fullmatch(
+            r"/(?:apis?/(?P<group>apps|autoscaling)?/?v\d)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<resource>[a-z]+)"
+            r"(?:/(?P<name>[^/]+)(?:/(?P<sub>.+))?)?",
+            unquote(parts.path),
+        )
+        if where is None:
+            return _status(404, f"the server could not find the requested resource {parts.path}")
+        return self._resource(method, where.groupdict(), query, body)
+
+    def _resource(
+        self, method: str, where: dict[str, str | None], query: dict[str, str], body: Object
+    ) -> tuple[int, Any]:
+        sub = (where["sub"] or "").split("/")[0]
+        resource = "/".join(filter(None, (where["resource"], sub)))
+        verb = "patch" if method == "PATCH" else "get" if where["name"] else "list"
+        if (verb, resource) in self.denied:
+            return _status(403, self._denial(verb, resource, where))
+        kind = where["resource"] or ""
+        if kind in _PLURALS:
+            found = [each for each in self.workloads if each["kind"] == _PLURALS[kind]]
+        else:
+            found = {"pods": self.pods, "horizontalpodautoscalers": self.autoscalers}.get(kind, [])
+        found = [each for each in found if where["namespace"] in (None, each["metadata"]["namespace"])]
+        if where["name"] is None:
+            selector = query.get("labelSelector", "")
+            return 200, {"metadata": {}, "items": [each for each in found if _selected(each, selector)]}
+        name, _, port = where["name"].partition(":")
+        for each in found:
+            if each["metadata"]["name"] == name:
+                return self._one(each, method, sub, port, query, body)
+        return _status(404, f'{kind} "{name}" not found')
+
+    def _one(
+        self, found: Object, method: str, sub: str, port: str, query: dict[str, str], body: Object
+    ) -> tuple[int, Any]:
+        name = found["metadata"]["name"]
+        if sub == "proxy":
+            page = self.pages.get(name) if port == "6066" else None
+            return (
+                (200, page) if page is not None else _status(503, "error trying to reach service: connection refused")
+            )
+        if sub == "log":
+            if name not in self.lines:
+                return _status(400, f'container "{query["container"]}" in pod "{name}" is waiting to start')
+            lines = self.lines[name][-int(query.get("tailLines", "1000")) :]
+            return 200, "".join(f"{line}\n" for line in lines).encode()
+        if method == "PATCH":
+            self.patches.append((name, body))
+            _merge(found, body)
+            if sub == "scale":
+                self.on_scale(name, found["spec"]["replicas"])
+            if found["spec"].get("replicas") == 0:
+                own = found["spec"]["selector"]["matchLabels"]
+                self.pods = [pod for pod in self.pods if pod["metadata"]["labels"] != own]
+            return 200, {"metadata": {"name": name}, "spec": {"replicas": 1}} if sub == "scale" else found
+        return 200, found
+
+    def _denial(self, verb: str, resource: str, where: dict[str, str | None]) -> str:
+        group = where["group"] or ""
+        place = f'in the namespace "{where["namespace"]}"' if where["namespace"] else "at the cluster scope"
+        return (
+            f'{resource.split("/")[0]} is forbidden: User "{self.user}" cannot {verb} resource "{resource}" in API group '
+            f'"{group}" {place}'
+        )
+
+
+def _selected(found: Object, selector: str) -> bool:
+    """`a=b`, `a`, and `a in (b,c)`, joined by commas."""
+    labels = found["metadata"].get("labels", {})
+    for term in filter(None, re.split(r",(?![^(]*\))", selector)):
+        among = re.fullmatch(r"(\S+) in \((.*)\)", term)
+        key, equals, value = term.partition("=")
+        if among is not None:
+            if labels.get(among[1]) not in among[2].split(","):
+                return False
+        elif key not in labels or (equals and labels[key] != value):
+            return False
+    return True
+
+
+def _merge(found: Object, patch: Object) -> None:
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            _merge(found.setdefault(key, {}), value)
+        else:
+            found[key] = value
+
+
+def _status(code: int, message: str) -> tuple[int, Object]:
+    return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}

@@ -1,0 +1,318 @@
+"""`kstorm topology|scale|restart|logs`, by the real Kubernetes client, on a stub of the API server."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.cli.__main__ import main
+from tests.kubernetes_stub import KubernetesStub
+
+Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with a word count of four components, whose pods answer."""
+    with KubernetesStub() as stub:
+        stub.add("sentences", "spout")
+        stub.add("split", "bolt", 2)
+        stub.add("count", "bolt")
+        stub.add("acker", "acker")
+        stub.pages = {
+            "wc-sentences-0": page("spout", [0, 1], 2, acked=1200, pending=7, remark="deactivated"),
+            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2]),
+            "wc-split-1": page("bolt", [1], 4, acked=3, failed=1, last_error="KeyError: 'x'"),
+            "wc-count-0": page("bolt", [0, 1, 2, 3], 4),
+            "wc-acker-0": page("acker", [0, 1, 2, 3], 4),
+        }
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+        monkeypatch.setenv("COLUMNS", "100")
+        yield stub
+
+
+@pytest.fixture
+def kstorm(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give the command: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, Any]:
+    """What a service shows at `/status`."""
+    counts = dict.fromkeys(("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0)
+    known = {"kind": kind, "tasks": tasks, "num_tasks": num_tasks, "not_ready": "", "last_error": "", **counts}
+    return {**known, "latency_counts": [], **more}
+
+
+def refused(kstorm: Command, *arguments: str) -> str:
+    """The one line that it says."""
+    code, told, error = kstorm(*arguments)
+    assert (code, told, error.count("\n")) == (2, "", 1)
+    return error.removeprefix("kstorm: ").rstrip("\n")
+
+
+def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Those of the context's namespace, or of all; what lacks a label of ours is not among them."""
+    cluster.add("lines", "spout", topology="hello", namespace="tests", release="hi")
+    cluster.add("web", "bolt", release="shop", labels={"kstorm.io/topology": "shop"})
+    assert kstorm("topology", "list")[1].split() == [
+        *("topology", "namespace", "release", "ready", "components"),
+        *("wordcount", "streams", "wc", "5/5", "sentences,", "count,", "split,", "acker"),
+    ]
+    found = json.loads(kstorm("topology", "list", "-A", "-o", "json")[1])
+    assert [each["topology"] for each in found] == ["wordcount", "hello"]
+    assert found[1] == {
+        "topology": "hello",
+        "namespace": "tests",
+        "release": "hi",
+        "components": ["lines"],
+        "pods": 1,
+        "pods_ready": 1,
+    }
+    assert kstorm("topology", "list", "-n", "empty")[1] == "there is no topology in the namespace empty\n"
+
+
+def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Workloads, images, what scales them, and the pods with what is the matter."""
+    cluster.autoscale("split")
+    cluster.trouble("wc-split-1", "ImagePullBackOff", "no such image")
+    shown = kstorm("topology", "describe", "wordcount")[1]
+    assert shown.startswith("wordcount: namespace streams, release wc (kstorm-0.1.0)\n")
+    assert (
+        "bolt split: deployment/wc-split, 2 wanted, scaled by the HorizontalPodAutoscaler hpa-split (1 to 4)" in shown
+    )
+    assert "ImagePullBackOff: no such image" in shown
+    found = json.loads(kstorm("topology", "describe", "wordcount", "-o", "json")[1])
+    assert [each["workload"]["image"] for each in found][-1] == "kstorm-acker:1"
+    assert found[2]["autoscaler"]["most"] == 4
+    assert [pod["ready"] for pod in found[2]["pods"]] == [True, False]
+
+
+def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Each component's pods added up, and below what is not as it should be."""
+    cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s")
+    code, shown, _ = kstorm("topology", "status", "wordcount")
+    lines = shown.splitlines()
+    assert code == 0
+    assert [line.split() for line in lines[1:4]] == [
+        ["sentences", "spout", "1/1", "2/2", "1,200", "0", "7", "–", "–"],
+        ["count", "bolt", "0/1", "0/–", "0", "0", "0", "–", "–"],
+        ["split", "bolt", "2/2", "3/4", "33", "1", "0", "1", "ms", "3", "ms"],
+    ]
+    assert lines[5:] == [
+        "wc-sentences-0: deactivated",
+        "wc-count-0: CrashLoopBackOff: back-off 5m0s",
+        "split: KeyError: 'x'",
+    ]
+    found = json.loads(kstorm("topology", "status", "wordcount", "--output", "json")[1])
+    assert found[0]["remarks"] == {"wc-sentences-0": "deactivated"}
+    assert found[1]["not_ready"] == {"wc-count-0": "CrashLoopBackOff: back-off 5m0s"}
+    assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
+
+
+def test_status_is_watched(cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of JSON at each look, until Ctrl-C."""
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kstorm.cli.topology.time.sleep", rest)
+    code, shown, _ = kstorm("topology", "status", "wordcount", "--watch", "-o", "json")
+    assert (code, rests) == (0, [2.0, 2.0])
+    assert [json.loads(line)[0]["component"] for line in shown.splitlines()] == ["sentences", "sentences"]
+
+
+def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
+    """By the scale subresource, so that no more right is needed; pods beyond the tasks stand by."""
+    assert kstorm("scale", "wordcount", "split=4", "acker=2") == (0, "split: 2 → 4\nacker: 1 → 2\n", "")
+    assert cluster.patches == [("wc-split", {"spec": {"replicas": 4}}), ("wc-acker", {"spec": {"replicas": 2}})]
+    assert any(
+        "PATCH /apis/apps/v1/namespaces/streams/statefulsets/wc-acker/scale" in each for each in cluster.requests
+    )
+    warned = kstorm("scale", "wordcount", "split=6")
+    assert warned == (0, "split: 4 → 6\n", "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n")
+
+
+def test_scale_warns_nobody_who_may_not_ask(cluster: KubernetesStub, kstorm: Command) -> None:
+    """The right to scale is enough."""
+    cluster.denied = {("get", "pods/proxy")}
+    assert kstorm("scale", "wordcount", "split=6") == (0, "split: 2 → 6\n", "")
+
+
+@pytest.mark.parametrize(
+    ("scaled_object", "by"),
+    [
+        (None, "the HorizontalPodAutoscaler hpa-split (1 to 4)"),
+        ("wc-split", "KEDA's ScaledObject wc-split (1 to 4)"),
+    ],
+)
+def test_what_an_autoscaler_scales_is_left_to_it(
+    cluster: KubernetesStub, kstorm: Command, scaled_object: str | None, by: str
+) -> None:
+    """And so are the components that were named beside it."""
+    cluster.autoscale("split", scaled_object=scaled_object)
+    told = refused(kstorm, "scale", "wordcount", "count=2", "split=3")
+    assert told.startswith(f"'split' is scaled by {by}, which would undo it; nothing was changed")
+    assert cluster.patches == []
+
+
+def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
+    """One component or all, by kubectl's annotation on the pods' template."""
+    assert kstorm("restart", "wordcount", "split")[1] == "split: deployment/wc-split restarts\n"
+    ((name, patch),) = cluster.patches
+    assert name == "wc-split"
+    assert list(patch["spec"]["template"]["metadata"]["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
+    assert kstorm("restart", "wordcount")[0] == 0
+    assert [name for name, _ in cluster.patches[1:]] == ["wc-sentences", "wc-count", "wc-split", "wc-acker"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_logs(cluster: KubernetesStub, kstorm: Command, follow: bool) -> None:
+    """Each line with its pod; a pod that has no log yet keeps nobody from showing the others'."""
+    cluster.lines = {"wc-split-0": ["one", "two"], "wc-count-0": ["three"]}
+    options = ["--follow"] if follow else []
+    code, shown, error = kstorm("logs", "wordcount", "split", "count", *options)
+    assert (code, sorted(shown.splitlines())) == (0, ["[wc-count-0] three", "[wc-split-0] one", "[wc-split-0] two"])
+    assert error == (
+        'kstorm: wc-split-1: Kubernetes refuses: container "bolt" in pod "wc-split-1" is waiting to start\n'
+    )
+    assert kstorm("logs", "wordcount", "split", "--tail", "1", *options)[1] == "[wc-split-0] two\n"
+
+
+def test_a_wrong_component(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Nothing is done for the others either."""
+    has = "the topology 'wordcount' has no component 'spilt'; it has sentences, count, split, acker"
+    assert refused(kstorm, "scale", "wordcount", "split=3", "spilt=3") == has
+    assert refused(kstorm, "restart", "wordcount", "split", "spilt") == has
+    assert refused(kstorm, "scale", "wordcount", "split") == "split: give COMPONENT=PODS, such as split=4"
+    assert cluster.patches == []
+
+
+def test_a_wrong_name(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Helps on: those that there are, the release that was meant, the namespace where it is."""
+    there = "there is no topology 'x' in the namespace streams"
+    assert refused(kstorm, "restart", "x") == f"{there}; those there are: wordcount"
+    assert refused(kstorm, "restart", "wc").endswith("; the release 'wc' runs the topology wordcount")
+    cluster.add("lines", "spout", topology="x", namespace="one")
+    assert refused(kstorm, "restart", "x") == f"{there}, but in one: add --namespace one"
+    cluster.add("lines", "spout", topology="x", namespace="two")
+    assert refused(kstorm, "restart", "x") == f"{there}, but in one and two: choose one by --namespace"
+    cluster.denied = {("list", "deployments")}
+    assert "may not list deployments in the namespace streams" in refused(kstorm, "restart", "x")
+
+
+def test_an_empty_namespace(cluster: KubernetesStub, kstorm: Command) -> None:
+    """A context without a namespace means `default`."""
+    told = refused(kstorm, "restart", "y", "--context", "other")
+    assert told == "there is no topology 'y' in the namespace default, nor any other"
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({}, "shop-web"),
+        ({"app.kubernetes.io/instance": "shop"}, "shop"),
+        ({"kstorm.io/topology": "shop", "kstorm.io/kind": "bolt"}, "shop"),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(
+    cluster: KubernetesStub, kstorm: Command, labels: dict[str, str], name: str
+) -> None:
+    """Whatever its name is, and even if it has some of the labels."""
+    cluster.add("web", "bolt", release="shop", labels=labels)
+    for command in (["restart", name], ["scale", name, "web=0"], ["kill", name], ["logs", name]):
+        told = refused(kstorm, *command)
+        assert told.endswith("deployment/shop-web is without kstorm's labels, and is left alone")
+    assert cluster.patches == []
+
+
+def test_two_releases_of_one_topology(cluster: KubernetesStub, kstorm: Command) -> None:
+    """They would share topics; which one is meant cannot be known."""
+    cluster.add("split", "bolt", release="second")
+    assert "is in several releases of the namespace streams: second, wc" in refused(kstorm, "restart", "wordcount")
+
+
+@pytest.mark.parametrize(
+    ("denied", "command", "says"),
+    [
+        (
+            ("patch", "deployments/scale"),
+            ["scale", "wordcount", "split=1"],
+            (
+                "operator may not patch deployments/scale in the namespace streams: a Role must allow the verb patch on "
+                "deployments/scale of apps"
+            ),
+        ),
+        (
+            ("get", "pods/proxy"),
+            ["topology", "status", "wordcount"],
+            "operator may not get pods/proxy in the namespace streams: a Role must allow the verb get on pods/proxy",
+        ),
+        (
+            ("list", "statefulsets"),
+            ["topology", "list", "-A"],
+            "operator may not list statefulsets in all namespaces: a Role must allow the verb list on statefulsets of apps",
+        ),
+    ],
+)
+def test_a_right_that_is_missing_is_named(
+    cluster: KubernetesStub, kstorm: Command, denied: tuple[str, str], command: list[str], says: str
+) -> None:
+    """With the verb and the resource that a Role has to have."""
+    cluster.denied = {denied}
+    assert refused(kstorm, *command) == says
+
+
+def test_a_user_whom_the_cluster_does_not_know(cluster: KubernetesStub, kstorm: Command) -> None:
+    """The login has ended, say."""
+    cluster.status = 401
+    assert refused(kstorm, "topology", "list").startswith(
+        "Kubernetes does not know this user (Unauthorized): log in again"
+    )
+
+
+def test_no_cluster_at_that_address(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address is named."""
+    stub = KubernetesStub()
+    stub._server.server_close()
+    monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+    told = refused(kstorm, "topology", "list")
+    assert told.startswith(f"Kubernetes at {stub.url} cannot be reached (")
+    assert "Connection refused" in told
+
+
+@pytest.mark.parametrize("content", [None, "", "no: config", "{"])
+def test_no_kubeconfig(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch, content: str | None) -> None:
+    """Not there, or no kubeconfig."""
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    told = refused(kstorm, "topology", "list")
+    assert told.startswith(f"no cluster: the kubeconfig {path} cannot be used (")
+    assert told.endswith("set KUBECONFIG or --context")
+
+
+def test_a_context_that_is_not_there(cluster: KubernetesStub, kstorm: Command) -> None:
+    """As kubectl would say."""
+    assert "Expected object with name nowhere" in refused(kstorm, "topology", "list", "--context", "nowhere")
+
+
+def test_without_the_client(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spout's image has the command, but not Kubernetes' client."""
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    assert refused(kstorm, "topology", "list") == (
+        "this needs the module 'kubernetes', which is not installed: install kstorm[control]"
+    )
