@@ -81,15 +81,18 @@ def open_client(connect: str, auth: str) -> Iterator[KazooClient]:
 
 
 def _connect(client: KazooClient, connect: str, auth: str) -> None:
-    _, _, chroot = connect.partition("/")
     try:
-        with told_errors(auth, f"/{chroot}"):
-            client.start(_CONNECT_SECS)
-            client.exists("/")  # whether a login is refused shows with the first request
+        client.start(_CONNECT_SECS)
+        client.exists("/")  # whether a login is refused shows with the first request
     except KazooTimeoutError:
         raise BrokerError(
             f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
         ) from None
+    except (AuthFailedError, ConnectionClosedError):
+        raise BrokerError(f"ZooKeeper at {connect} refuses: {not_let_in(auth)}") from None
+    except NoAuthError:
+        _, _, chroot = connect.partition("/")
+        raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, f'/{chroot}')}") from None
 
 
 @contextmanager
@@ -99,7 +102,5 @@ def told_errors(auth: str, where: str) -> Iterator[None]:
         yield
     except NoAuthError:
         raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, where)}") from None
-    except (AuthFailedError, ConnectionClosedError):
-        raise BrokerError(f"ZooKeeper refuses: {not_let_in(auth)}") from None
     except KazooException as error:
         raise BrokerError(f"ZooKeeper did not do what was asked at {where}: {error!r}") from None
