@@ -1,1 +1,1 @@
-"""`kstorm`, the operator's command. Each module here is one group of its verbs: `kstorm offsets …`."""
+"""`kstorm`, the operator's command. Each module here is one of its verbs, or a group of them: `kstorm offsets …`."""

@@ -8,6 +8,9 @@ from typing import NoReturn
 import typer
 
 from kstorm.cli import offsets
+from kstorm.cli.prepare import prepare
+from kstorm.cli.probe import probe
+from kstorm.cli.values import values
 from kstorm.errors import KstormError
 
 app = typer.Typer(
@@ -18,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(offsets.app, name="offsets")
+for verb in (values, prepare, probe):
+    app.command()(verb)
 
 
 @app.callback()
