@@ -1,6 +1,7 @@
 """`kstorm values` writes what the code says, and `kstorm prepare` refuses values that say anything else. No server is asked."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         path.write_text(TOPOLOGY)
     for name in ("__init__.py", "test_inner.py", "conftest.py"):
         (package / name).write_text("")
+    for name in ("shaped", "shaped_package", "shaped_package.inner"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("KSTORM_TOPOLOGY", "shaped:topology")
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
