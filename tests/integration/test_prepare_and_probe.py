@@ -1,6 +1,7 @@
 """`kstorm prepare` and `kstorm probe` on a real Kafka, as the chart's Job and its test run them."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import create_topic
+from tests.integration.conftest import Eventually
 
 Command = Callable[..., tuple[object, str, str]]
 TOPOLOGY = """
@@ -51,19 +53,26 @@ def kstorm(
     return run
 
 
-def test_prepare_makes_the_topics_once(kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_prepare_makes_the_topics_once(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
     """With the ends if asked for; the second time finds all there."""
     code, shown, _ = kstorm("four", "prepare", "--ends", "3")
     assert code == 0
     assert f"created {topic_prefix}-in with 3 partitions\ncreated {topic_prefix}-out with 3 partitions\n" in shown
-    found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     wanted = {
         f"{topic_prefix}.sink": 4,
         f"{topic_prefix}.__acker": 4,
         f"{topic_prefix}-in": 3,
         f"{topic_prefix}-out": 3,
     }
-    assert {name: len(found[name].partitions) for name in wanted} == wanted
+
+    def are_there() -> bool:
+        found = admin.list_topics(timeout=20).topics
+        return {name: len(found[name].partitions) for name in wanted if name in found} == wanted
+
+    eventually(are_there, 20)
     assert kstorm("four", "prepare", "--ends", "3") == (0, f"{topic_prefix}: created no topic, all are there\n", "")
 
 
@@ -83,14 +92,15 @@ def test_probe_sees_its_message_come_out(kstorm: Command, kafka: EmbeddedKafka, 
     reader.subscribe([f"{topic_prefix}-in"])
 
     def answer() -> None:
+        deadline = time.monotonic() + 60
         while (record := reader.poll(0.1)) is None or record.error():
-            pass
+            assert time.monotonic() < deadline, "nothing was sent"
         producer = Producer(client)
         producer.produce(f"{topic_prefix}-out", b"another")
         producer.produce(f"{topic_prefix}-out", b"seen: " + (record.value() or b""))
         producer.flush(20)
 
-    answering = threading.Thread(target=answer)
+    answering = threading.Thread(target=answer, daemon=True)
     answering.start()
     code, shown, _ = kstorm("four", "probe", "--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
     answering.join()

@@ -14,8 +14,7 @@
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/part-of: kstorm
-{{ include "kstorm.selector" . }}
+{{ include "kstorm.podLabels" . }}
 {{- end -}}
 
 {{/* What selects the pods of a part: it never changes. */}}
@@ -25,6 +24,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .part }}
 app.kubernetes.io/component: {{ . | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* Labels of pods: no versions, so that a new chart alone restarts nothing. */}}
+{{- define "kstorm.podLabels" -}}
+app.kubernetes.io/part-of: kstorm
+{{ include "kstorm.selector" . }}
 {{- end -}}
 
 {{/* What `kstorm topology` and its like find a workload by: dict "root" $ "id" ID "kind" KIND. */}}

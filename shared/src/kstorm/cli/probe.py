@@ -1,5 +1,6 @@
 """`kstorm probe`: sends one message to a running topology, and waits until it has come out. `helm test` runs it."""
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def probe(
     """Sends a message to the source topic and waits for what comes of it in the sink topic."""
     if _MARKER in expect and _MARKER not in message:
         raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
-    settings = with_or_without_topology()
+    settings = with_or_without_topology(os.environ)
     marker = f"probe{uuid.uuid4().hex}"
     with _end_of(settings, sink) as consumer:
         started = time.monotonic()
