@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,12 @@ def kstorm(
     return run
 
 
+def partitions(kafka: EmbeddedKafka, topics: Iterable[str]) -> dict[str, int]:
+    """How many each topic has, of those that are there."""
+    found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
+    return {name: len(found[name].partitions) for name in topics if name in found}
+
+
 def test_prepare_makes_the_topics_once(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -60,19 +66,13 @@ def test_prepare_makes_the_topics_once(
     code, shown, _ = kstorm("four", "prepare", "--ends", "3")
     assert code == 0
     assert f"created {topic_prefix}-in with 3 partitions\ncreated {topic_prefix}-out with 3 partitions\n" in shown
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     wanted = {
         f"{topic_prefix}.sink": 4,
         f"{topic_prefix}.__acker": 4,
         f"{topic_prefix}-in": 3,
         f"{topic_prefix}-out": 3,
     }
-
-    def are_there() -> bool:
-        found = admin.list_topics(timeout=20).topics
-        return {name: len(found[name].partitions) for name in wanted if name in found} == wanted
-
-    eventually(are_there, 20)
+    eventually(lambda: partitions(kafka, wanted) == wanted, 20)
     assert kstorm("four", "prepare", "--ends", "3") == (0, f"{topic_prefix}: created no topic, all are there\n", "")
 
 
@@ -84,12 +84,16 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     assert f"topic '{topic_prefix}.sink' has 4 partitions, but topology '{topic_prefix}' has 6 tasks there" in complaint
 
 
-def test_probe_sees_its_message_come_out(kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_probe_sees_its_message_come_out(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
     """Among others, of which it says nothing."""
     kstorm("four", "prepare", "--ends", "2")
+    ends = [f"{topic_prefix}-in", f"{topic_prefix}-out"]
+    eventually(lambda: len(partitions(kafka, ends)) == 2, 20)
     client = {"bootstrap.servers": kafka.bootstrap}
     reader = Consumer({**client, "group.id": topic_prefix, "auto.offset.reset": "earliest"})
-    reader.subscribe([f"{topic_prefix}-in"])
+    reader.subscribe(ends[:1])
 
     def answer() -> None:
         deadline = time.monotonic() + 60
@@ -102,14 +106,16 @@ def test_probe_sees_its_message_come_out(kstorm: Command, kafka: EmbeddedKafka, 
 
     answering = threading.Thread(target=answer, daemon=True)
     answering.start()
-    code, shown, _ = kstorm("four", "probe", "--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
+    code, shown, complaint = kstorm("four", "probe", "--source", ends[0], "--sink", ends[1])
     answering.join()
     reader.close()
-    assert code == 0
+    assert (code, complaint) == (0, "")
     assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
 
 
-def test_probe_says_what_did_not_come(kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_probe_says_what_did_not_come(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
     """After its patience; and at once if there is no such topic."""
     settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
     ends = ("--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
@@ -117,5 +123,6 @@ def test_probe_says_what_did_not_come(kstorm: Command, kafka: EmbeddedKafka, top
     assert (code, f"no topic '{topic_prefix}-out'" in complaint) == (2, True)
     for name in ends[1::2]:
         create_topic(settings, name, 1)
+    eventually(lambda: len(partitions(kafka, ends[1::2])) == 2, 20)
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
     assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)

@@ -306,5 +306,7 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
         rabbitmq.start()
         engine.until(lambda: not rabbitmq.ready(queue) and not engine.total("messages", "pending"), 120, "it is done")
         assert set(engine.records()) == set(range(count))
-        engine.until(lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness")
+        engine.until(
+            lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness"
+        )
     assert rabbitmq.ready(queue) == 0
