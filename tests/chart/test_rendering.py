@@ -99,5 +99,7 @@ def test_no_selector_takes_pods_of_another_workload(objects: Objects) -> None:
     workloads = [each for each in objects if each["kind"] in ("Deployment", "StatefulSet")]
     for each in workloads:
         selector = each["spec"]["selector"]["matchLabels"].items()
-        taken = [w["metadata"]["name"] for w in workloads if selector <= w["spec"]["template"]["metadata"]["labels"].items()]
+        taken = [
+            w["metadata"]["name"] for w in workloads if selector <= w["spec"]["template"]["metadata"]["labels"].items()
+        ]
         assert taken == [each["metadata"]["name"]]
