@@ -17,6 +17,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"kafka": {"bootstrapServers": ""}}, "there is no Kafka: set kafka.bootstrapServers, or dev.enabled"),
     ("minimal", {"zookeeper": {"connect": ""}}, "there is no ZooKeeper: set zookeeper.connect, or dev.enabled"),
     ("minimal", {"dev": {"enabled": True}}, "dev.enabled brings its own Kafka and ZooKeeper"),
+    ("minimal", {"dev": {"sync": True}}, "dev.sync lets code be changed in running pods"),
+    ("dev", {"dev": {"sync": True}}, "dev.sync copies the code of the images"),
     ("dev", {"kafka": {"securityProtocol": "SSL"}}, "dev.enabled has no TLS and no logins"),
     ("dev", {"zookeeper": {"existingSecret": {"name": "a"}}}, "dev.enabled has no TLS and no logins"),
     ("minimal", {"kafka": {"securityProtocol": "SASL_SSL"}}, "SASL_SSL, but kafka.saslMechanism is empty"),

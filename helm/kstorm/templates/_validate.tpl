@@ -32,6 +32,12 @@
 {{- if and .Values.dev.enabled $external -}}
 {{- $wrong = append $wrong "dev.enabled brings its own Kafka and ZooKeeper, but kafka.bootstrapServers or zookeeper.connect is set too: keep one" -}}
 {{- end -}}
+{{- if and .Values.dev.sync (not .Values.dev.enabled) -}}
+{{- $wrong = append $wrong "dev.sync lets code be changed in running pods, which is for development only: set dev.enabled, or leave it out" -}}
+{{- end -}}
+{{- if and .Values.dev.sync (or .Values.topologyFiles .Values.existingTopologyConfigMap) -}}
+{{- $wrong = append $wrong "dev.sync copies the code of the images, but topologyFiles or existingTopologyConfigMap has it: keep one" -}}
+{{- end -}}
 {{- if not .Values.dev.enabled -}}
 {{- if not $kafka.bootstrapServers -}}{{- $wrong = append $wrong "there is no Kafka: set kafka.bootstrapServers, or dev.enabled for one of the release's own" -}}{{- end -}}
 {{- if not .Values.zookeeper.connect -}}{{- $wrong = append $wrong "there is no ZooKeeper: set zookeeper.connect, or dev.enabled for one of the release's own" -}}{{- end -}}
