@@ -1,1 +1,1 @@
-"""`kstorm`, the operator's command: looks at topologies, and changes how they run."""
+"""`kstorm`, the operator's command: makes topologies ready, looks at them, and changes how they run."""

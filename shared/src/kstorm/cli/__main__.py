@@ -11,7 +11,10 @@ import typer
 from kstorm.cli import activation, offsets, topology
 from kstorm.cli.kill import kill
 from kstorm.cli.pod_logs import logs
+from kstorm.cli.prepare import prepare
+from kstorm.cli.probe import probe
 from kstorm.cli.rollout import restart, scale
+from kstorm.cli.values import values
 from kstorm.errors import KstormError
 
 app = typer.Typer(
@@ -23,7 +26,18 @@ app = typer.Typer(
 )
 app.add_typer(topology.app, name="topology")
 app.add_typer(offsets.app, name="offsets")
-for verb in (scale, restart, logs, activation.activate, activation.deactivate, activation.drain, kill):
+for verb in (
+    values,
+    prepare,
+    probe,
+    scale,
+    restart,
+    logs,
+    activation.activate,
+    activation.deactivate,
+    activation.drain,
+    kill,
+):
     app.command()(verb)
 
 

@@ -54,6 +54,11 @@ class KafkaBolt(Bolt):
         self._lost = 0
         self._failing: str | None = None
 
+    @property
+    def topic(self) -> str | None:
+        """The topic that every record goes to; None if it is chosen per tuple, or not yet."""
+        return self._selector.topic if isinstance(self._selector, DefaultTopicSelector) else None
+
     def with_topic_selector(self, selector: TopicSelector | str) -> Self:
         """Chooses the topic per tuple; a string is one topic for all."""
         self._selector = DefaultTopicSelector(selector) if isinstance(selector, str) else selector

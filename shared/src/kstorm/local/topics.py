@@ -1,28 +1,19 @@
 """Topics that belong to no topology, what its spouts read and its sinks write; and the removal of all that a run made."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.cimpl import NewTopic
 from kazoo.exceptions import NoNodeError
 
 from kstorm.errors import KstormError
 from kstorm.local.endpoints import zookeeper_client
 from kstorm.runtime.admin import Admin
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import was_created
 from kstorm.topology import Topology
 
 _TIMEOUT_SECS: Final = 30.0
-
-
-def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
-    """Create a topic; False if it is there already, whatever its partitions. Raises `BrokerError`."""
-    admin = Admin(settings).client
-    new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
-    return was_created(topic, admin.create_topics([new], request_timeout=_TIMEOUT_SECS)[topic])
 
 
 def topic_names(settings: Settings) -> set[str]:

@@ -21,11 +21,11 @@ from kstorm.local.cli import run_command
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.endpoints import Endpoints, open_endpoints
 from kstorm.local.paths import run_directory
-from kstorm.local.topics import create_topic, topic_names
+from kstorm.local.topics import topic_names
 from kstorm.local.view import LiveView
 from kstorm.local.watch import Watch
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import ensure_topics
+from kstorm.runtime.topics import create_topic, ensure_topics
 from kstorm.topology import Topology
 
 _PARTITIONS: Final = 12

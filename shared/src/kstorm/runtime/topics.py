@@ -5,6 +5,7 @@ tasks, or acks to an acker that never saw the init. So a service that finds anot
 """
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -47,13 +48,20 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
     created = [
         name
         for name, future in (admin.client.create_topics(missing) if missing else {}).items()
-        if was_created(name, future)
+        if _was_created(name, future)
     ]
     _check(topology, admin, wanted)
     return created
 
 
-def was_created(name: str, answer: "Future[None]") -> bool:
+def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
+    """Creates a topic; False if it is there already, whatever its partitions. Raises `BrokerError`."""
+    admin = Admin(settings).client
+    new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
+    return _was_created(topic, admin.create_topics([new], request_timeout=_TIMEOUT)[topic])
+
+
+def _was_created(name: str, answer: "Future[None]") -> bool:
     """Waits for Kafka's answer; False if the topic is there already. Raises `BrokerError` if Kafka would not create it."""
     try:
         answer.result()

@@ -8,9 +8,10 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its
 
 from kstorm.errors import BrokerError
 from kstorm.local.bench.terms import PARTITIONS
-from kstorm.local.topics import create_topic, topic_names
+from kstorm.local.topics import topic_names
 from kstorm.runtime.admin import Admin
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import create_topic
 
 _TIMEOUT_SECS: Final = 30.0
 _LOOK_SECS: Final = 0.2

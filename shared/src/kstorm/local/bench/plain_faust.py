@@ -12,8 +12,8 @@ import faust
 
 from kstorm.local.bench.terms import PARTITIONS, PRODUCER, Terms, from_environment
 from kstorm.local.cli import run_command
-from kstorm.local.topics import create_topic
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import create_topic
 
 
 def make_app(terms: Terms) -> faust.App:

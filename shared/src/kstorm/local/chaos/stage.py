@@ -18,9 +18,8 @@ from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.chaos.topology import JOINED, NAME, REFERENCE, SOURCE, TIMEOUT_VARIABLE, WORDS, ZK_ROOT, topology
 from kstorm.local.cluster import LocalProcesses, Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.local.topics import create_topic
 from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import ensure_topics
+from kstorm.runtime.topics import create_topic, ensure_topics
 from kstorm.topology.topology import ACKER_COMPONENT
 
 PARTITIONS: Final = 6

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from kstorm.local.topics import create_topic
 from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import create_topic
 
 SOURCE_PARTITIONS: Final = 12
 SINK_PARTITIONS: Final = 4

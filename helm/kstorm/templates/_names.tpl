@@ -1,0 +1,59 @@
+{{/* Names, labels and images. */}}
+
+{{/* What an object of the release is called: dict "root" $ "of" NAME. An id becomes a DNS label. */}}
+{{- define "kstorm.name" -}}
+{{- printf "%s-%s" .root.Release.Name (.of | lower | replace "_" "-" | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "kstorm.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary .Release.Name "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{/* Labels of everything: dict "root" $ "part" PART. */}}
+{{- define "kstorm.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{ include "kstorm.podLabels" . }}
+{{- end -}}
+
+{{/* What selects the pods of a part: it never changes. */}}
+{{- define "kstorm.selector" -}}
+app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .part }}
+app.kubernetes.io/component: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of pods: no versions, so that a new chart alone restarts nothing. */}}
+{{- define "kstorm.podLabels" -}}
+app.kubernetes.io/part-of: kstorm
+{{ include "kstorm.selector" . }}
+{{- end -}}
+
+{{/* What `kstorm topology` and its like find a workload by: dict "root" $ "id" ID "kind" KIND. */}}
+{{- define "kstorm.topologyLabels" -}}
+kstorm.io/topology: {{ .root.Values.topologyName | quote }}
+kstorm.io/component: {{ .id | quote }}
+kstorm.io/kind: {{ .kind }}
+{{- end -}}
+
+{{/* An image's name: dict "root" $ "image" (dict "repository" … "tag" … "digest" …). */}}
+{{- define "kstorm.image" -}}
+{{- $name := .image.repository -}}
+{{- with .root.Values.image.registry -}}{{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}{{- end -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" $name .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kstorm.bootstrapServers" -}}
+{{- if .Values.dev.enabled -}}{{ .Release.Name }}-kafka.{{ .Release.Namespace }}.svc:9092{{- else -}}{{ .Values.kafka.bootstrapServers }}{{- end -}}
+{{- end -}}
+
+{{- define "kstorm.zookeeper" -}}
+{{- if .Values.dev.enabled -}}{{ .Release.Name }}-zookeeper.{{ .Release.Namespace }}.svc:2181{{- else -}}{{ .Values.zookeeper.connect }}{{- end -}}
+{{- end -}}

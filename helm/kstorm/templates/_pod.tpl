@@ -1,0 +1,168 @@
+{{/* What the pods of services, Job and test have in common. */}}
+
+{{- define "kstorm.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "kstorm.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* How every pod of the release is run. */}}
+{{- define "kstorm.podBasics" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  {{- include "kstorm.podSecurity" . | nindent 2 }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Where the services find topology, Kafka and ZooKeeper. */}}
+{{- define "kstorm.environment" -}}
+- name: KSTORM_TOPOLOGY
+  value: {{ .Values.topology | quote }}
+{{- with tpl .Values.topologyId . }}
+- name: KSTORM_TOPOLOGY_ID
+  value: {{ . | quote }}
+{{- end }}
+- name: KSTORM_BOOTSTRAP_SERVERS
+  value: {{ include "kstorm.bootstrapServers" . | quote }}
+- name: KSTORM_ZOOKEEPER
+  value: {{ include "kstorm.zookeeper" . | quote }}
+- name: KSTORM_REPLICATION_FACTOR
+  value: {{ ternary 1 .Values.kafka.replicationFactor .Values.dev.enabled | toString | quote }}
+- name: KSTORM_LOG_LEVEL
+  value: {{ .Values.log.level }}
+- name: KSTORM_LOG_FORMAT
+  value: {{ .Values.log.format }}
+- name: KSTORM_DATA_DIR
+  value: /data
+- name: PYTHONPATH
+  value: /topology
+{{- with include "kstorm.kafkaProperties" . | fromJson }}
+- name: KSTORM_KAFKA_PROPERTIES
+  value: {{ toJson . | quote }}
+{{- end }}
+{{- if .Values.kafka.existingSecret.name }}
+- name: KSTORM_KAFKA_PROPERTIES_FILE
+  value: /etc/kstorm/kafka/{{ .Values.kafka.existingSecret.key }}
+{{- end }}
+{{- if .Values.zookeeper.existingSecret.name }}
+- name: KSTORM_ZOOKEEPER_AUTH_FILE
+  value: /etc/kstorm/zookeeper/{{ .Values.zookeeper.existingSecret.key }}
+{{- end }}
+{{- end -}}
+
+{{/* librdkafka's properties that are no secret, as JSON. */}}
+{{- define "kstorm.kafkaProperties" -}}
+{{- $found := dict -}}
+{{- with .Values.kafka -}}
+{{- if ne .securityProtocol "PLAINTEXT" -}}{{- $_ := set $found "security.protocol" .securityProtocol -}}{{- end -}}
+{{- with .saslMechanism -}}{{- $_ := set $found "sasl.mechanism" . -}}{{- end -}}
+{{- if .tls.existingSecret -}}
+{{- $_ := set $found "ssl.ca.location" (printf "/etc/kstorm/tls/%s" .tls.caKey) -}}
+{{- if .tls.clientCertificate -}}
+{{- $_ := set $found "ssl.certificate.location" (printf "/etc/kstorm/tls/%s" .tls.certKey) -}}
+{{- $_ := set $found "ssl.key.location" (printf "/etc/kstorm/tls/%s" .tls.privateKeyKey) -}}
+{{- end -}}
+{{- end -}}
+{{- $found = mergeOverwrite $found .properties -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{- define "kstorm.mounts" -}}
+- name: tmp
+  mountPath: /tmp
+- name: data
+  mountPath: /data
+{{- if or .Values.topologyFiles .Values.existingTopologyConfigMap }}
+- name: topology
+  mountPath: /topology
+  readOnly: true
+{{- end }}
+{{- with .Values.kafka.existingSecret.name }}
+- name: kafka
+  mountPath: /etc/kstorm/kafka
+  readOnly: true
+{{- end }}
+{{- with .Values.kafka.tls.existingSecret }}
+- name: tls
+  mountPath: /etc/kstorm/tls
+  readOnly: true
+{{- end }}
+{{- with .Values.zookeeper.existingSecret.name }}
+- name: zookeeper
+  mountPath: /etc/kstorm/zookeeper
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* Volumes of the same, but for `data`: dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES. */}}
+{{- define "kstorm.volumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- if .root.Values.topologyFiles }}
+- name: topology
+  configMap:
+    name: {{ .code }}
+    items:
+      {{- range $path, $_ := .root.Values.topologyFiles }}
+      - key: {{ include "kstorm.fileKey" $path }}
+        path: {{ $path }}
+      {{- end }}
+{{- else if .root.Values.existingTopologyConfigMap }}
+- name: topology
+  configMap:
+    name: {{ .root.Values.existingTopologyConfigMap }}
+{{- end }}
+{{- with .root.Values.kafka.existingSecret.name }}
+- name: kafka
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .root.Values.kafka.tls.existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .root.Values.zookeeper.existingSecret.name }}
+- name: zookeeper
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* A ConfigMap's key for a path: keys have no slash, and files no two dots in a row. */}}
+{{- define "kstorm.fileKey" -}}
+{{- . | replace "/" ".." | trimPrefix "." -}}
+{{- end -}}
+
+{{- define "kstorm.topologyFiles" -}}
+{{- range $path, $text := .Values.topologyFiles }}
+{{ include "kstorm.fileKey" $path }}: {{ $text | toJson }}
+{{- end }}
+{{- end -}}
+
+{{/* A probe of a page: dict "path" PATH "timing" TIMING. */}}
+{{- define "kstorm.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: http
+{{ toYaml .timing }}
+{{- end -}}

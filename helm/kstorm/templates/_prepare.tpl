@@ -1,0 +1,47 @@
+{{/*
+`kstorm prepare` as a container: dict "root" $ "mode" check|topics|pod.
+`check` asks no Kafka; `pod` is an init container beside a Kafka that starts at the same time, and makes the end topics too.
+*/}}
+{{- define "kstorm.prepareContainer" -}}
+{{- $root := .root -}}
+- name: prepare
+  image: {{ include "kstorm.image" (dict "root" $root "image" $root.Values.images.spout) }}
+  imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+  command: [kstorm, prepare]
+  args:
+    {{- if eq .mode "pod" }}
+    - --ends={{ $root.Values.dev.kafka.partitions }}
+    - --wait=300
+    {{- else }}
+    - --values={{ include "kstorm.shape" $root }}
+    {{- if eq .mode "check" }}
+    - --check-only
+    {{- else }}
+    - --wait={{ $root.Values.prepare.waitSeconds }}
+    {{- end }}
+    {{- end }}
+  securityContext:
+    {{- include "kstorm.containerSecurity" $root | nindent 4 }}
+  env:
+    {{- include "kstorm.environment" $root | nindent 4 }}
+    {{- with $root.Values.defaults.extraEnv }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  resources:
+    {{- toYaml $root.Values.prepare.resources | nindent 4 }}
+  terminationMessagePolicy: FallbackToLogsOnError
+  volumeMounts:
+    {{- include "kstorm.mounts" $root | nindent 4 }}
+    {{- with $root.Values.defaults.extraVolumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{/* What these values believe of the code, as `kstorm prepare --values` reads it. */}}
+{{- define "kstorm.shape" -}}
+{{- $components := dict -}}
+{{- range $id, $component := .Values.components -}}
+{{- $_ := set $components $id (pick $component "kind" "tasks" "stateful") -}}
+{{- end -}}
+{{- dict "topologyName" .Values.topologyName "ackerTasks" .Values.ackers.tasks "components" $components | toJson -}}
+{{- end -}}

@@ -1,0 +1,160 @@
+{{/* Refuses values that contradict each other; what each is by itself, the schema has checked. All complaints come at once. */}}
+{{- define "kstorm.validate" -}}
+{{- $wrong := list -}}
+{{- $wrong = concat $wrong (include "kstorm.validateTopology" . | fromJsonArray) -}}
+{{- $wrong = concat $wrong (include "kstorm.validateServers" . | fromJsonArray) -}}
+{{- $wrong = concat $wrong (include "kstorm.validateWorkloads" . | fromJsonArray) -}}
+{{- $wrong = concat $wrong (include "kstorm.validateExtras" . | fromJsonArray) -}}
+{{- if $wrong -}}
+{{- fail (printf "these values cannot work:\n  - %s" (join "\n  - " $wrong)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kstorm.validateTopology" -}}
+{{- $wrong := list -}}
+{{- if or (not .Values.topology) (not .Values.topologyName) (not .Values.components) -}}
+{{- $wrong = append $wrong "topology, topologyName and components are needed: write them by `kstorm values package.module:attribute`" -}}
+{{- else -}}
+{{- $spouts := 0 -}}
+{{- range .Values.components -}}{{- if eq .kind "spout" -}}{{- $spouts = add1 $spouts -}}{{- end -}}{{- end -}}
+{{- if not $spouts -}}{{- $wrong = append $wrong "components has no spout: nothing would ever be emitted" -}}{{- end -}}
+{{- end -}}
+{{- if and .Values.topologyFiles .Values.existingTopologyConfigMap -}}
+{{- $wrong = append $wrong "topologyFiles and existingTopologyConfigMap are both set: /topology can be only one of them" -}}
+{{- end -}}
+{{- toJson $wrong -}}
+{{- end -}}
+
+{{- define "kstorm.validateServers" -}}
+{{- $wrong := list -}}
+{{- $kafka := .Values.kafka -}}
+{{- $external := or $kafka.bootstrapServers .Values.zookeeper.connect -}}
+{{- if and .Values.dev.enabled $external -}}
+{{- $wrong = append $wrong "dev.enabled brings its own Kafka and ZooKeeper, but kafka.bootstrapServers or zookeeper.connect is set too: keep one" -}}
+{{- end -}}
+{{- if and .Values.dev.sync (not .Values.dev.enabled) -}}
+{{- $wrong = append $wrong "dev.sync lets code be changed in running pods, which is for development only: set dev.enabled, or leave it out" -}}
+{{- end -}}
+{{- if and .Values.dev.sync (or .Values.topologyFiles .Values.existingTopologyConfigMap) -}}
+{{- $wrong = append $wrong "dev.sync copies the code of the images, but topologyFiles or existingTopologyConfigMap has it: keep one" -}}
+{{- end -}}
+{{- if not .Values.dev.enabled -}}
+{{- if not $kafka.bootstrapServers -}}{{- $wrong = append $wrong "there is no Kafka: set kafka.bootstrapServers, or dev.enabled for one of the release's own" -}}{{- end -}}
+{{- if not .Values.zookeeper.connect -}}{{- $wrong = append $wrong "there is no ZooKeeper: set zookeeper.connect, or dev.enabled for one of the release's own" -}}{{- end -}}
+{{- end -}}
+{{- $secrets := or $kafka.existingSecret.name $kafka.tls.existingSecret .Values.zookeeper.existingSecret.name -}}
+{{- if and .Values.dev.enabled (or $secrets (ne $kafka.securityProtocol "PLAINTEXT")) -}}
+{{- $wrong = append $wrong "dev.enabled has no TLS and no logins: leave out securityProtocol, tls and the existingSecrets" -}}
+{{- end -}}
+{{- $sasl := hasPrefix "SASL_" $kafka.securityProtocol -}}
+{{- if and $sasl (not $kafka.saslMechanism) -}}
+{{- $wrong = append $wrong (printf "kafka.securityProtocol is %s, but kafka.saslMechanism is empty" $kafka.securityProtocol) -}}
+{{- end -}}
+{{- if and $kafka.saslMechanism (not $sasl) -}}
+{{- $wrong = append $wrong (printf "kafka.saslMechanism is %s, but kafka.securityProtocol %s has no login" $kafka.saslMechanism $kafka.securityProtocol) -}}
+{{- end -}}
+{{- if and $sasl (has $kafka.saslMechanism (list "PLAIN" "SCRAM-SHA-256" "SCRAM-SHA-512")) (not $kafka.existingSecret.name) -}}
+{{- $wrong = append $wrong (printf "kafka.saslMechanism %s needs a user and a password: name the Secret that has them in kafka.existingSecret.name" $kafka.saslMechanism) -}}
+{{- end -}}
+{{- if and $kafka.tls.existingSecret (not (hasSuffix "SSL" $kafka.securityProtocol)) -}}
+{{- $wrong = append $wrong (printf "kafka.tls.existingSecret is set, but kafka.securityProtocol %s has no TLS" $kafka.securityProtocol) -}}
+{{- end -}}
+{{- if and $kafka.tls.clientCertificate (not $kafka.tls.existingSecret) -}}
+{{- $wrong = append $wrong "kafka.tls.clientCertificate needs kafka.tls.existingSecret, which has the certificate" -}}
+{{- end -}}
+{{- range $name, $_ := $kafka.properties -}}
+{{- if regexMatch "(password|secret|jaas|\\.pem$)" $name -}}
+{{- $wrong = append $wrong (printf "kafka.properties has %s, which is secret: put it into the Secret that kafka.existingSecret names" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $wrong -}}
+{{- end -}}
+
+{{- define "kstorm.validateWorkloads" -}}
+{{- $wrong := list -}}
+{{- $reserved := dict "acker" "the ackers" "prepare" "the Job" "topology" "the code" "test" "the test" -}}
+{{- if .Values.dev.enabled -}}{{- $reserved = merge $reserved (dict "kafka" "Kafka" "zookeeper" "ZooKeeper") -}}{{- end -}}
+{{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline") -}}{{- end -}}
+{{- $taken := dict -}}
+{{- range $id, $_ := .Values.components -}}
+{{- $name := include "kstorm.name" (dict "root" $ "of" $id) -}}
+{{- $short := trimPrefix (printf "%s-" $.Release.Name) $name -}}
+{{- if hasKey $reserved $short -}}
+{{- $wrong = append $wrong (printf "components.%s would be called %s, as %s are: give it another id in the code" $id $name (get $reserved $short)) -}}
+{{- end -}}
+{{- if hasKey $taken $name -}}
+{{- $wrong = append $wrong (printf "components.%s and components.%s would both be called %s: give one another id in the code" (get $taken $name) $id $name) -}}
+{{- end -}}
+{{- $_ := set $taken $name $id -}}
+{{- end -}}
+{{- range $name, $workload := include "kstorm.workloads" . | fromJson -}}
+{{- with $workload -}}
+{{- $where := eq .kind "acker" | ternary "ackers" (printf "components.%s" .id) -}}
+{{- if gt (len $name) 52 -}}
+{{- $wrong = append $wrong (printf "%s would be called %s, which is longer than the 52 characters that its pods' names leave: take a shorter release name" $where $name) -}}
+{{- end -}}
+{{- if gt (int .replicas) (int .tasks) -}}
+{{- $wrong = append $wrong (printf "%s has %d replicas for %d tasks: more pods than tasks have nothing to do" $where (int .replicas) (int .tasks)) -}}
+{{- end -}}
+{{- if lt (int .replicas) 1 -}}
+{{- $wrong = append $wrong (printf "%s has no replicas for its %d tasks: give it 1 or more" $where (int .tasks)) -}}
+{{- end -}}
+{{- if and (eq .kind "spout") .stateful -}}
+{{- $wrong = append $wrong (printf "%s is a spout and stateful: only bolts have state" $where) -}}
+{{- end -}}
+{{- if and .hpa.enabled .keda.enabled -}}
+{{- $wrong = append $wrong (printf "%s has hpa and keda: two would scale it against each other" $where) -}}
+{{- end -}}
+{{- range $kind, $auto := dict "hpa" .hpa "keda" .keda -}}
+{{- if $auto.enabled -}}
+{{- $least := int ($auto.minReplicas | default 1) -}}
+{{- $most := int ($auto.maxReplicas | default $workload.tasks) -}}
+{{- if gt $most (int $workload.tasks) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.%s.maxReplicas is %d, but there are %d tasks: more pods than tasks have nothing to do" $where $kind $most (int $workload.tasks)) -}}
+{{- end -}}
+{{- if gt $least $most -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.%s has minReplicas %d above maxReplicas %d" $where $kind $least $most) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .keda.enabled (eq .kind "spout") (not (and .keda.topic .keda.consumerGroup)) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.keda needs topic and consumerGroup: a spout's source, and the id of its SpoutConfig" $where) -}}
+{{- end -}}
+{{- if and .keda.enabled $.Values.kafka.existingSecret.name (not $.Values.keda.authenticationRef) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.keda: Kafka wants a login, so KEDA does too: name a TriggerAuthentication in keda.authenticationRef" $where) -}}
+{{- end -}}
+{{- $sure := ternary (int (coalesce .hpa.minReplicas .keda.minReplicas 1)) (int .replicas) (or .hpa.enabled .keda.enabled) -}}
+{{- if and .podDisruptionBudget.enabled (lt $sure 2) -}}
+{{- $wrong = append $wrong (printf "%s has a podDisruptionBudget and may have one replica: it needs 2, or podDisruptionBudget.enabled=false" $where) -}}
+{{- end -}}
+{{- if eq (include "kstorm.image" (dict "root" $ "image" .image) | splitList ":" | last) "latest" -}}
+{{- $wrong = append $wrong (printf "%s has an image of the tag latest: nobody could say what runs" $where) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not .Values.ackers.tasks) .Values.ackers.replicas -}}
+{{- $wrong = append $wrong (printf "ackers has %d replicas for 0 tasks: set replicas to 0 as well" (int .Values.ackers.replicas)) -}}
+{{- end -}}
+{{- toJson $wrong -}}
+{{- end -}}
+
+{{- define "kstorm.validateExtras" -}}
+{{- $wrong := list -}}
+{{- with .Values.test -}}
+{{- if ne (empty .source) (empty .sink) -}}
+{{- $wrong = append $wrong "test needs both source and sink, or neither" -}}
+{{- end -}}
+{{- if and (contains "{marker}" .expect) (not (contains "{marker}" .message)) -}}
+{{- $wrong = append $wrong "test.expect has {marker}, but test.message has not: it could not come out" -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.pipeline.enabled -}}
+{{- if not .Values.pipeline.topic -}}
+{{- $wrong = append $wrong "pipeline.enabled needs pipeline.topic, the sink topic that it reads" -}}
+{{- end -}}
+{{- if and (ne .Values.kafka.securityProtocol "PLAINTEXT") (not (or .Values.pipeline.kafkaOptions .Values.pipeline.kafkaOptionsSecret.name)) -}}
+{{- $wrong = append $wrong "pipeline: Kafka wants TLS or a login, and Spark's client has names of its own for them: set pipeline.kafkaOptions or pipeline.kafkaOptionsSecret" -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $wrong -}}
+{{- end -}}

@@ -1,0 +1,63 @@
+"""`kstorm prepare`: what must be true before the pods of a topology start. The chart's Job and init containers run it."""
+
+import time
+from typing import Annotated, Final
+
+import typer
+
+from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.runtime.settings import Settings, from_environment
+from kstorm.runtime.topics import create_topic, ensure_topics
+from kstorm.topology import Topology
+
+_PAUSE_SECS: Final = 1.0
+
+
+def prepare(
+    values: Annotated[str, typer.Option("--values", metavar="JSON", help="What the chart believes; compared.")] = "",
+    check_only: Annotated[bool, typer.Option("--check-only", help="Compare, and ask no Kafka.")] = False,
+    ends: Annotated[
+        int, typer.Option("--ends", metavar="N", help="Create source and sink topics too, with N partitions.")
+    ] = 0,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")] = 0.0,
+) -> None:
+    """Compares a chart's values with the code that KSTORM_TOPOLOGY names, and creates the topology's topics.
+
+    Refuses, with both numbers, values that differ from the code, and topics of another partition count.
+    """
+    settings = from_environment()
+    topology = settings.load_topology()
+    if values:
+        compare(settings.topology, parse_shape(values), shape_of(topology))
+    if check_only:
+        print(f"the values fit {settings.topology}")
+        return
+    _when_kafka_answers(topology, settings, wait)
+    for topic in {**sources_of(topology), **sinks_of(topology)} if ends else ():
+        if create_topic(settings, topic, ends):
+            print(f"created {topic} with {ends} partitions")
+
+
+def compare(reference: str, said: Shape, code: Shape) -> None:
+    """Raises `ConfigError` with all the differences and both sides of each."""
+    if found := list(said.differences(code)):
+        raise ConfigError(
+            f"the chart's values are not those of {reference}: {'; '.join(found)}. "
+            f"Write them anew by `kstorm values {reference}`"
+        )
+
+
+def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            created = ensure_topics(topology, settings)
+        except BrokerError as error:
+            if time.monotonic() > deadline:
+                raise
+            print(f"still waiting: {error}", flush=True)
+            time.sleep(_PAUSE_SECS)
+        else:
+            print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}")
+            return

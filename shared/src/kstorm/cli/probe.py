@@ -1,0 +1,90 @@
+"""`kstorm probe`: sends one message to a running topology, and waits until it has come out. `helm test` runs it."""
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+import typer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.runtime.admin import Admin
+from kstorm.runtime.settings import Settings, with_or_without_topology
+
+_MARKER: Final = "{marker}"
+_POLL_SECS: Final = 0.2
+_ASK_SECS: Final = 20.0
+
+
+def probe(
+    source: Annotated[str, typer.Option("--source", metavar="TOPIC", help="The topic that a spout reads.")],
+    sink: Annotated[str, typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes.")],
+    message: Annotated[
+        str, typer.Option("--message", help="What to send; {marker} stands for a word that nobody has sent before.")
+    ] = _MARKER,
+    expect: Annotated[
+        str, typer.Option("--expect", help="What the sink's record has in its key or value; empty: any new record.")
+    ] = _MARKER,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")] = 60.0,
+) -> None:
+    """Sends a message to the source topic and waits for what comes of it in the sink topic."""
+    if _MARKER in expect and _MARKER not in message:
+        raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
+    settings = with_or_without_topology(os.environ)
+    marker = f"probe{uuid.uuid4().hex}"
+    with _end_of(settings, sink) as consumer:
+        started = time.monotonic()
+        _send(settings, source, message.replace(_MARKER, marker).encode())
+        found = _await(consumer, expect.replace(_MARKER, marker).encode(), source, sink, timeout)
+        seconds = time.monotonic() - started
+    print(f"{source} → {sink}[{found.partition()}] at {found.offset()}, {seconds:.2f} s")
+
+
+@contextmanager
+def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
+    """A consumer that reads what comes to a topic from now on, and takes no part in any group."""
+    partitions = Admin(settings).partition_counts().get(topic)
+    if not partitions:
+        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or name another")
+    consumer = Consumer({**settings.client_config, "group.id": "kstorm-probe", "enable.auto.commit": False})
+    try:
+        places = []
+        for number in range(partitions):
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_ASK_SECS)
+            places.append(TopicPartition(topic, number, end))
+        consumer.assign(places)
+        yield consumer
+    except KafkaException as error:
+        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _send(settings: Settings, topic: str, value: bytes) -> None:
+    refusals: list[str] = []
+    producer = Producer({**settings.client_config, "enable.idempotence": True})
+    producer.produce(topic, value, on_delivery=lambda error, _: refusals.append(error.str()) if error else None)
+    if producer.flush(_ASK_SECS) or refusals:
+        raise BrokerError(f"Kafka did not take a message for {topic!r}: {refusals[0] if refusals else 'no answer'}")
+
+
+def _await(consumer: Consumer, wanted: bytes, source: str, sink: str, seconds: float) -> Message:
+    deadline, others = time.monotonic() + seconds, 0
+    while time.monotonic() < deadline:
+        record = consumer.poll(_POLL_SECS)
+        if record is None or record.error() is not None:
+            continue
+        if any(wanted in _as_bytes(part) for part in (record.key(), record.value())):
+            return record
+        others += 1
+    raise BrokerError(
+        f"what was sent to {source!r} did not come out in {sink!r} within {seconds:g} s; {others} other records came: "
+        "is the topology running (kubectl get pods), and does what is expected fit what it writes?"
+    )
+
+
+def _as_bytes(part: str | bytes | None) -> bytes:
+    return part.encode() if isinstance(part, str) else part or b""

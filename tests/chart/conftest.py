@@ -1,0 +1,94 @@
+"""The chart as helm renders it. Helm is the user's own, or the one that a cluster of this machine brought."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHART = Path(__file__).parents[2] / "helm" / "kstorm"
+CI_VALUES = sorted(CHART.glob("ci/*-values.yaml"))
+KUBERNETES = "1.33"
+
+Objects = list[dict[str, Any]]
+Render = Callable[..., Objects]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run helm, and return what came of it."""
+    cache = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster"))
+    found = shutil.which("helm") or shutil.which("helm", path=cache / "bin")
+    if found is None:
+        missing = "there is no helm on PATH: install Helm 3.14 or later, or unset CI to leave the chart untested"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+    def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run([found, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def template(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Render with one of the CI files (`minimal` unless said) and more values over it, as a dict."""
+
+    def run(
+        more: dict[str, Any] | None = None, *, base: str = "minimal", release: str = "wordcount"
+    ) -> subprocess.CompletedProcess[str]:
+        files = ["-f", str(CHART / "ci" / f"{base}-values.yaml"), "-f", "-"]
+        place = ["--namespace", "words", "--kube-version", KUBERNETES]
+        return helm("template", release, str(CHART), *place, *files, stdin=yaml.safe_dump(more or {}))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
+    """Return the objects that `template` makes, parsed."""
+
+    def run(more: dict[str, Any] | None = None, **how: str) -> Objects:
+        done = template(more, **how)
+        assert done.returncode == 0, done.stderr
+        return [found for found in yaml.safe_load_all(done.stdout) if found is not None]
+
+    return run
+
+
+@pytest.fixture(scope="session", params=CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
+def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
+    """Give the objects of each CI file in turn."""
+    return render(base=request.param.name.removesuffix("-values.yaml"))
+
+
+def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
+    """The object of that kind and name."""
+    (found,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
+    """The spec of everything that becomes pods, by kind and name."""
+    specs = {}
+    for each in objects:
+        if each["kind"] == "Pod":
+            specs[f"Pod/{each['metadata']['name']}"] = each["spec"]
+        elif each["kind"] in ("Deployment", "StatefulSet", "Job"):
+            specs[f"{each['kind']}/{each['metadata']['name']}"] = each["spec"]["template"]["spec"]
+    return specs
+
+
+def containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """All containers of a pod, init containers too."""
+    return [*spec.get("initContainers", []), *spec["containers"]]
+
+
+def environment(container: dict[str, Any]) -> dict[str, str]:
+    """The variables that have a value of their own."""
+    return {each["name"]: each["value"] for each in container["env"] if "value" in each}

@@ -1,0 +1,112 @@
+"""Values that contradict each other are refused before anything is installed: each complaint names the value and the remedy."""
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Template = Callable[..., subprocess.CompletedProcess[str]]
+
+DIGEST = "sha256:" + 64 * "0"
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("minimal", {"topology": ""}, "topology, topologyName and components are needed"),
+    ("minimal", {"topologyName": ""}, "write them by `kstorm values package.module:attribute`"),
+    ("minimal", {"components": {"sentences": {"kind": "bolt"}}}, "components has no spout"),
+    ("minimal", {"topologyFiles": {"a.py": ""}, "existingTopologyConfigMap": "b"}, "/topology can be only one of them"),
+    ("minimal", {"kafka": {"bootstrapServers": ""}}, "there is no Kafka: set kafka.bootstrapServers, or dev.enabled"),
+    ("minimal", {"zookeeper": {"connect": ""}}, "there is no ZooKeeper: set zookeeper.connect, or dev.enabled"),
+    ("minimal", {"dev": {"enabled": True}}, "dev.enabled brings its own Kafka and ZooKeeper"),
+    ("minimal", {"dev": {"sync": True}}, "dev.sync lets code be changed in running pods"),
+    ("dev", {"dev": {"sync": True}}, "dev.sync copies the code of the images"),
+    ("dev", {"kafka": {"securityProtocol": "SSL"}}, "dev.enabled has no TLS and no logins"),
+    ("dev", {"zookeeper": {"existingSecret": {"name": "a"}}}, "dev.enabled has no TLS and no logins"),
+    ("minimal", {"kafka": {"securityProtocol": "SASL_SSL"}}, "SASL_SSL, but kafka.saslMechanism is empty"),
+    ("minimal", {"kafka": {"saslMechanism": "PLAIN"}}, "is PLAIN, but kafka.securityProtocol PLAINTEXT has no login"),
+    ("tls-sasl", {"kafka": {"existingSecret": {"name": ""}}}, "SCRAM-SHA-512 needs a user and a password"),
+    ("minimal", {"kafka": {"tls": {"existingSecret": "ca"}}}, "kafka.securityProtocol PLAINTEXT has no TLS"),
+    ("minimal", {"kafka": {"tls": {"clientCertificate": True}}}, "clientCertificate needs kafka.tls.existingSecret"),
+    ("minimal", {"kafka": {"properties": {"sasl.password": "x"}}}, "kafka.properties has sasl.password, which is secret"),
+    ("minimal", {"components": {"split": {"replicas": 5}}}, "components.split has 5 replicas for 4 tasks"),
+    ("minimal", {"ackers": {"replicas": 5}}, "ackers has 5 replicas for 4 tasks"),
+    ("minimal", {"ackers": {"replicas": 0}}, "ackers has no replicas for its 4 tasks"),
+    ("minimal", {"ackers": {"tasks": 0}}, "ackers has 1 replicas for 0 tasks"),
+    ("minimal", {"components": {"sentences": {"stateful": True}}}, "only bolts have state"),
+    ("minimal", {"components": {"Acker": {"kind": "bolt", "tasks": 1}}}, "called wordcount-acker, as the ackers are"),
+    ("dev", {"components": {"kafka": {"kind": "bolt", "tasks": 1}}}, "called wordcount-kafka, as Kafka are"),
+    ("minimal", {"components": {"Split": {"kind": "bolt", "tasks": 1}}}, "would both be called wordcount-split"),
+    ("minimal", {"components": {"a" * 50: {"kind": "bolt", "tasks": 1}}}, "longer than the 52 characters"),
+    (
+        "minimal",
+        {"components": {"split": {"autoscaling": {"hpa": {"enabled": True}, "keda": {"enabled": True}}}}},
+        "components.split has hpa and keda: two would scale it against each other",
+    ),
+    (
+        "minimal",
+        {"components": {"split": {"autoscaling": {"hpa": {"enabled": True, "maxReplicas": 5}}}}},
+        "components.split.autoscaling.hpa.maxReplicas is 5, but there are 4 tasks",
+    ),
+    (
+        "minimal",
+        {"components": {"split": {"autoscaling": {"keda": {"enabled": True, "minReplicas": 3, "maxReplicas": 2}}}}},
+        "components.split.autoscaling.keda has minReplicas 3 above maxReplicas 2",
+    ),
+    (
+        "minimal",
+        {"components": {"sentences": {"autoscaling": {"keda": {"enabled": True}}}}},
+        "components.sentences.autoscaling.keda needs topic and consumerGroup",
+    ),
+    ("keda", {"keda": {"authenticationRef": ""}}, "name a TriggerAuthentication in keda.authenticationRef"),
+    (
+        "minimal",
+        {"components": {"split": {"podDisruptionBudget": {"enabled": True}}}},
+        "components.split has a podDisruptionBudget and may have one replica",
+    ),
+    (
+        "prod",
+        {"components": {"split": {"autoscaling": {"hpa": {"minReplicas": 1}}}}},
+        "components.split has a podDisruptionBudget and may have one replica",
+    ),
+    ("minimal", {"image": {"tag": "latest"}}, "has an image of the tag latest"),
+    ("minimal", {"test": {"source": "sentences"}}, "test needs both source and sink, or neither"),
+    ("minimal", {"test": {"message": "hello"}}, "test.expect has {marker}, but test.message has not"),
+    ("minimal", {"pipeline": {"enabled": True}}, "pipeline.enabled needs pipeline.topic"),
+    (
+        "minimal",
+        {"kafka": {"securityProtocol": "SSL"}, "pipeline": {"enabled": True, "topic": "words"}},
+        "pipeline: Kafka wants TLS or a login",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "more", "complaint"), REFUSED, ids=lambda part: str(part)[:40])
+def test_refused(template: Template, base: str, more: dict[str, Any], complaint: str) -> None:
+    """By the one complaint that it deserves."""
+    done = template(more, base=base)
+    assert done.returncode != 0
+    assert "these values cannot work:" in done.stderr
+    assert complaint in done.stderr
+
+
+def test_all_complaints_come_at_once(template: Template) -> None:
+    """Nobody has to try again for each."""
+    done = template({"ackers": {"replicas": 9}, "image": {"tag": "latest"}, "zookeeper": {"connect": ""}})
+    assert done.stderr.count("\n  - ") == 2 + 5  # the five workloads have the tag
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"components": {"split": {"replicas": 2, "podDisruptionBudget": {"enabled": True}}}},
+        {"components": {"kafka": {"kind": "bolt", "tasks": 1}}},
+        {"image": {"tag": "latest"}, "images": {kind: {"digest": DIGEST} for kind in ("spout", "bolt", "acker")}},
+        {"kafka": {"securityProtocol": "SSL"}},
+        {"kafka": {"securityProtocol": "SASL_SSL", "saslMechanism": "OAUTHBEARER"}},
+        {"test": {"message": "hello", "expect": ""}},
+    ],
+    ids=lambda part: str(part)[:40],
+)  # fmt: skip
+def test_not_refused(template: Template, more: dict[str, Any]) -> None:
+    """What only looks like one of these."""
+    done = template(more)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,116 @@
+"""What scales a workload by itself, what evicts it, and what watches it."""
+
+import json
+import re
+from pathlib import Path
+
+from kstorm.runtime.settings import load_topology
+from tests.chart.conftest import CHART, Render, one
+
+SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
+
+
+def test_what_is_scaled_by_itself_has_no_number_of_its_own(render: Render) -> None:
+    """Else every upgrade would set it back."""
+    objects = render(base="prod")
+    assert "replicas" not in one(objects, "Deployment", "wordcount-split")["spec"]
+    assert one(objects, "Deployment", "wordcount-sink")["spec"]["replicas"] == 2
+    scaler = one(objects, "HorizontalPodAutoscaler", "wordcount-split")["spec"]
+    assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "wordcount-split"}
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 12)
+    down = scaler["behavior"]["scaleDown"]
+    assert down["stabilizationWindowSeconds"] >= 300
+    assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
+
+
+def test_keda_asks_for_the_lag_of_the_group_that_a_bolt_has(render: Render) -> None:
+    """Its topic and its group are named as the runtime names them; a spout's as the values do."""
+    objects = render(base="keda")
+    wanted = {
+        "wordcount-split": ("Deployment", "wordcount.split", "wordcount.split", 2, 6),
+        "wordcount-count": ("StatefulSet", "wordcount.count", "wordcount.count", 1, 4),
+        "wordcount-sentences": ("StatefulSet", "sentences", "wordcount", 1, 2),
+    }
+    found = {}
+    for each in objects:
+        if each["kind"] == "ScaledObject":
+            (trigger,) = each["spec"]["triggers"]
+            assert trigger["authenticationRef"] == {"name": "wordcount-kafka"}
+            asked = trigger["metadata"]
+            assert all(isinstance(value, str) for value in asked.values())
+            assert (asked["bootstrapServers"], asked["sasl"]) == ("kafka.kafka:9093", "scram_sha512")
+            spec = each["spec"]
+            found[each["metadata"]["name"]] = (
+                spec["scaleTargetRef"]["kind"],
+                asked["topic"],
+                asked["consumerGroup"],
+                spec["minReplicaCount"],
+                spec["maxReplicaCount"],
+            )
+    assert found == wanted
+    topology = load_topology("examples.wordcount:topology")
+    assert topology.bolt_topic("split") == "wordcount.split"
+
+
+def test_budgets(render: Render) -> None:
+    """One pod of a workload at a time, of every workload."""
+    budgets = [each for each in render(base="prod") if each["kind"] == "PodDisruptionBudget"]
+    assert len(budgets) == 5
+    for each in budgets:
+        assert each["spec"]["maxUnavailable"] == 1
+        assert each["spec"]["selector"]["matchLabels"]["kstorm.io/component"]
+
+
+def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> None:
+    """And only if asked for."""
+    objects = render(base="prod")
+    selector = one(objects, "PodMonitor", "wordcount")["spec"]["selector"]["matchLabels"].items()
+    for each in objects:
+        if each["kind"] in ("Deployment", "StatefulSet"):
+            template = each["spec"]["template"]
+            assert selector <= template["metadata"]["labels"].items()
+            assert {"name": "http", "containerPort": 6066} in template["spec"]["containers"][0]["ports"]
+    assert not [each for each in render() if each["kind"] in ("PodMonitor", "PrometheusRule")]
+
+
+def shown_metrics() -> set[str]:
+    """The names of all metrics that a service shows."""
+    text = "".join(path.read_text() for path in SOURCES.glob("*.py"))
+    plain = {f"kstorm_{name}" for name in re.findall(r'yield "([a-z_]+)"', text)}
+    return plain | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> None:
+    """Every name in an expression is one that a service shows."""
+    objects = render(base="prod")
+    (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
+    dashboard = json.loads(one(objects, "ConfigMap", "wordcount-dashboard")["data"]["wordcount.json"])
+    asked = [rule["expr"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    names = set(re.findall(r"\bkstorm_[a-z_]+", " ".join(asked)))
+    assert len(names) > 8
+    assert names <= shown_metrics()
+    for expression in asked:
+        assert 'topology="wordcount"' in expression
+        assert expression.count("(") == expression.count(")")
+
+
+def test_a_missing_task_is_told_of_every_component(render: Render) -> None:
+    """With the number of tasks that it must have."""
+    (group,) = one(render(base="prod"), "PrometheusRule", "wordcount")["spec"]["groups"]
+    (rule,) = [rule for rule in group["rules"] if rule["alert"] == "KstormTasksMissing"]
+    found = dict(re.findall(r'kstorm_tasks\{component="(\w+)"[^}]*\}\) < (\d+)', rule["expr"]))
+    assert found == {"sentences": "4", "split": "12", "count": "8", "sink": "4", "__acker": "4"}
+
+
+def test_extra_objects_are_templates(render: Render) -> None:
+    """In their strings."""
+    found = one(render(base="prod"), "ConfigMap", "wordcount-extra")
+    assert found["data"] == {"topology": "wordcount"}
+
+
+def test_notes_name_what_there_is() -> None:
+    """Produce, watch, scale, remove."""
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    for command in ("helm test", "get pods", "scale ", "helm uninstall", "delete pvc"):
+        assert command in notes

@@ -1,0 +1,159 @@
+"""Kafka and ZooKeeper: somebody else's, with logins from Secrets, or the release's own; what comes before the pods."""
+
+import json
+
+from kstorm.cli.shape import parse_shape
+from kstorm_pipeline.settings import PREFIX, Settings
+from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
+
+
+def test_logins_come_from_secrets(render: Render) -> None:
+    """As files; what is no secret as properties that point to them."""
+    spec = one(render(base="tls-sasl"), "Deployment", "wordcount-split")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    given = environment(container)
+    assert json.loads(given["KSTORM_KAFKA_PROPERTIES"]) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "ssl.ca.location": "/etc/kstorm/tls/ca.crt",
+        "ssl.certificate.location": "/etc/kstorm/tls/tls.crt",
+        "ssl.key.location": "/etc/kstorm/tls/tls.key",
+        "socket.keepalive.enable": True,
+    }
+    assert given["KSTORM_KAFKA_PROPERTIES_FILE"] == "/etc/kstorm/kafka/kafka.json"
+    assert given["KSTORM_ZOOKEEPER_AUTH_FILE"] == "/etc/kstorm/zookeeper/auth"
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
+    assert secrets == {"kafka": "wordcount-kafka", "tls": "kafka-ca", "zookeeper": "wordcount-zookeeper"}
+    assert not [each for each in render(base="tls-sasl") if each["kind"] == "Secret"]
+
+
+def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:
+    """As the services do."""
+    wanted = {"source": "sentences", "sink": "word-counts"}
+    for name, spec in pod_specs(render({"test": wanted}, base="tls-sasl")).items():
+        if "pipeline" not in name:
+            assert "KSTORM_KAFKA_PROPERTIES_FILE" in environment(spec["containers"][0]), name
+
+
+def test_an_own_kafka_and_zookeeper(render: Render) -> None:
+    """Under the addresses that everybody is told, also by Kafka itself."""
+    objects = render(base="dev")
+    (kafka,) = one(objects, "StatefulSet", "wordcount-kafka")["spec"]["template"]["spec"]["containers"]
+    (split,) = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"]
+    address = "wordcount-kafka.words.svc:9092"
+    assert environment(split)["KSTORM_BOOTSTRAP_SERVERS"] == address
+    assert environment(split)["KSTORM_ZOOKEEPER"] == "wordcount-zookeeper.words.svc:2181"
+    assert environment(split)["KSTORM_REPLICATION_FACTOR"] == "1"
+    assert environment(kafka)["KSTORM_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{address}"
+    for part, port in (("kafka", 9092), ("zookeeper", 2181)):
+        service = one(objects, "Service", f"wordcount-{part}")
+        assert [each["port"] for each in service["spec"]["ports"]] == [port]
+        pods = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"].items() <= pods.items()
+    assert not [each for each in render() if "kafka" in each["metadata"]["name"]]
+
+
+def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) -> None:
+    """The Job compares the values with the code, and makes the topics: before an install and before an upgrade."""
+    job = one(render(), "Job", "wordcount-prepare")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert "hook-failed" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"], "its log says why"
+    spec = job["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["command"] == ["kstorm", "prepare"]
+    values, *rest = container["args"]
+    assert rest == ["--wait=60"]
+    shape = parse_shape(values.removeprefix("--values="))
+    assert (shape.topology_name, shape.acker_tasks) == ("wordcount", 4)
+    assert {id: (each.kind, each.tasks, each.stateful) for id, each in shape.components.items()} == {
+        "sentences": ("spout", 2, False),
+        "split": ("bolt", 4, False),
+        "count": ("bolt", 4, True),
+        "sink": ("bolt", 2, False),
+    }
+    assert job["spec"]["backoffLimit"] == 0
+
+
+def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
+    """Since nothing of it exists yet: its code is in a hook of its own that comes first, its account is not the chart's."""
+    objects = render(base="dev")
+    job = one(objects, "Job", "wordcount-prepare")
+    spec = job["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "default"
+    (code,) = [volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume]
+    brought = one(objects, "ConfigMap", code)["metadata"]["annotations"]
+    assert brought["helm.sh/hook"] == job["metadata"]["annotations"]["helm.sh/hook"]
+    assert int(brought["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"]["helm.sh/hook-weight"])
+    existing = render({"serviceAccount": {"create": False, "name": "streams"}})
+    assert one(existing, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["serviceAccountName"] == "streams"
+
+
+def test_a_kafka_of_the_same_release_is_waited_for(render: Render) -> None:
+    """At the install the Job cannot ask it; the pods' init containers wait for it, and make the topics and their ends."""
+    objects = render(base="dev")
+    (container,) = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-1] == "--check-only"
+    for name, spec in pod_specs(objects).items():
+        if any(each["name"] in ("spout", "bolt", "acker") for each in spec["containers"]):
+            (first,) = spec["initContainers"]
+            assert first["args"] == ["--ends=6", "--wait=300"], name
+        else:
+            assert "initContainers" not in spec, name
+    assert not [spec for spec in pod_specs(render()).values() if "initContainers" in spec]
+
+
+def test_files_of_the_topology(render: Render) -> None:
+    """Are mounted under their paths, wherever its code is loaded."""
+    files = {"examples/__init__.py": "", "examples/deep/er.py": "x = 1\n"}
+    objects = render({"topologyFiles": files})
+    for name, spec in pod_specs(objects).items():
+        (volume,) = [each["configMap"] for each in spec["volumes"] if each["name"] == "topology"]
+        data = one(objects, "ConfigMap", volume["name"])["data"]
+        assert {item["path"]: data[item["key"]] for item in volume["items"]} == files, name
+        for container in containers(spec):
+            assert {"name": "topology", "mountPath": "/topology", "readOnly": True} in container["volumeMounts"], name
+            assert environment(container)["PYTHONPATH"] == "/topology", name
+
+
+def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> None:
+    """And, with egress, out only to DNS, the release, and where Kafka and ZooKeeper are."""
+    policy = one(objects, "NetworkPolicy", "wordcount")["spec"]
+    metrics, own = policy["ingress"]
+    assert metrics["ports"] == [{"port": 6066}]
+    assert own["from"] == [{"podSelector": policy["podSelector"]}]
+    if "Egress" in policy["policyTypes"]:
+        dns, within, brokers, extra = policy["egress"]
+        assert {port["port"] for port in dns["ports"]} == {53}
+        assert within["to"] == own["from"]
+        assert [port["port"] for port in brokers["ports"]] == [2181, 9092, 9094]
+        assert brokers["to"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
+        assert extra == {"ports": [{"port": 443}]}
+
+
+def test_the_pipeline(render: Render) -> None:
+    """One writer of its tables, with a volume that outlives the release, told only what its settings know."""
+    objects = render(base="tls-sasl")
+    deployment = one(objects, "Deployment", "wordcount-pipeline")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    claim = one(objects, "PersistentVolumeClaim", "wordcount-pipeline")
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    (container,) = deployment["template"]["spec"]["containers"]
+    known = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {f"{PREFIX}KAFKA_OPTIONS_FILE"}
+    given = environment(container)
+    assert given.keys() <= known
+    assert given["KSTORM_PIPELINE_TRIGGER"] == "continuous"
+    assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
+
+
+def test_helm_test(render: Render) -> None:
+    """Sends what the values say, if they name both ends."""
+    (container,) = one(render(base="prod"), "Pod", "wordcount-test")["spec"]["containers"]
+    assert container["command"] == ["kstorm", "probe"]
+    assert container["args"] == [
+        "--source=sentences",
+        "--sink=word-counts",
+        "--message={marker}",
+        "--expect={marker}",
+        "--timeout=120",
+    ]
+    assert not [each for each in render() if each["kind"] == "Pod"]

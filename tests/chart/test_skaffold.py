@@ -1,0 +1,120 @@
+"""skaffold.yaml names what there is: files, images, values of the chart, and the words that the chart's test says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kstorm.cli.__main__ import main
+from tests.chart.conftest import Render, one
+
+ROOT = Path(__file__).parents[2]
+CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "skaffold.yaml").read_text())
+RELEASES = [
+    *CONFIG["deploy"]["helm"]["releases"],
+    *(
+        found
+        for profile in CONFIG["profiles"]
+        for found in profile.get("deploy", {}).get("helm", {}).get("releases", [])
+    ),
+]
+
+
+def patched(config: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+    """The release's values that a profile's patches leave."""
+    values = dict(config["deploy"]["helm"]["releases"][0]["setValues"])
+    for patch in profile.get("patches", []):
+        place, _, name = patch["path"].rpartition("/")
+        if place == "/deploy/helm/releases/0/setValues":
+            values[name] = patch["value"]
+    return values
+
+
+def nested(flat: dict[str, Any]) -> dict[str, Any]:
+    """Dotted names as helm's --set reads them."""
+    found: dict[str, Any] = {}
+    for name, value in flat.items():
+        *parents, last = name.split(".")
+        place = found
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return found
+
+
+def test_the_profiles() -> None:
+    """Those that are promised."""
+    assert CONFIG["apiVersion"] == "skaffold/v4beta13"
+    assert [profile["name"] for profile in CONFIG["profiles"]] == ["dev", "ci", "debug", "prod"]
+
+
+def test_every_file_is_there() -> None:
+    """Charts and values; those that a variable names are the user's."""
+    for release in RELEASES:
+        assert (ROOT / release["chartPath"] / "Chart.yaml").is_file()
+        for path in release["valuesFiles"]:
+            assert path.startswith("{{.") or (ROOT / path).is_file()
+
+
+def test_every_image_is_built() -> None:
+    """What is required, deployed or run by verify is an artifact, and each artifact is used."""
+    built = {artifact["image"] for artifact in CONFIG["build"]["artifacts"]}
+    required = {each["image"] for artifact in CONFIG["build"]["artifacts"] for each in artifact.get("requires", [])}
+    templates = [text for release in RELEASES for text in release["setValueTemplates"].values()]
+    deployed = {text.strip("{}").removeprefix(".IMAGE_").partition("_")[2].replace("_", "-") for text in templates}
+    verified = {case["container"]["image"] for case in CONFIG["verify"]}
+    assert required | deployed | verified == built
+
+
+@pytest.mark.parametrize("name", ["dev", "ci", "debug", "prod"])
+def test_the_values_can_be_rendered(render: Render, name: str) -> None:
+    """Those of each profile, with a name in place of each template."""
+    profile = next(profile for profile in CONFIG["profiles"] if profile["name"] == name)
+    own = profile.get("deploy", {}).get("helm", {}).get("releases", CONFIG["deploy"]["helm"]["releases"])[0]
+    values = patched(CONFIG, profile) if "setValues" in own else {}
+    made = {key: "sha256:" + 64 * "0" if key.endswith("digest") else "made" for key in own["setValueTemplates"]}
+    servers = {"kafka.bootstrapServers": "", "zookeeper.connect": ""} if values.get("dev.enabled") else {}
+    objects = render(nested({**made, **values, **servers}))
+    image = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image.startswith("made")
+
+
+def test_only_dev_and_debug_replace_files_in_pods() -> None:
+    """The patches take away exactly the artifacts' syncs."""
+    synced = {number for number, artifact in enumerate(CONFIG["build"]["artifacts"]) if "sync" in artifact}
+    (ci,) = [profile for profile in CONFIG["profiles"] if profile["name"] == "ci"]
+    removed = {int(patch["path"].split("/")[3]) for patch in ci["patches"] if patch["op"] == "remove"}
+    assert removed == synced
+    assert patched(CONFIG, ci)["dev.sync"] is False
+
+
+def test_verify_is_the_test_of_the_chart(render: Render) -> None:
+    """The same command and topics."""
+    (case,) = CONFIG["verify"]
+    values = yaml.safe_load((ROOT / "examples" / "wordcount-values.yaml").read_text())
+    (container,) = one(render({"test": values["test"]}), "Pod", "wordcount-test")["spec"]["containers"]
+    assert case["container"]["command"] == container["command"]
+    assert set(case["container"]["args"]) <= set(container["args"])
+
+
+def test_the_values_of_the_word_count_are_those_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `kstorm values` writes them, to the letter."""
+    with pytest.raises(SystemExit):
+        main(["values", "examples.wordcount:topology"])
+    assert (ROOT / "examples" / "wordcount-values.yaml").read_text() == capsys.readouterr().out
+
+
+def test_code_that_is_replaced_is_a_copy(render: Render) -> None:
+    """Of the image's own, made before the service starts, where files may be written: the root is read-only."""
+    servers = {"kafka": {"bootstrapServers": ""}, "zookeeper": {"connect": ""}}
+    spec = one(render({"dev": {"enabled": True, "sync": True}, **servers}), "Deployment", "wordcount-split")
+    pod = spec["spec"]["template"]["spec"]
+    copying, (service,) = pod["initContainers"][-1], pod["containers"]
+    assert copying["image"] == service["image"]
+    assert copying["command"] == ["cp", "-r", "/topology/.", "/code"]
+    assert {"name": "code", "mountPath": "/topology"} in service["volumeMounts"]
+    assert {"name": "code", "emptyDir": {}} in pod["volumes"]
+    for artifact in CONFIG["build"]["artifacts"]:
+        for rule in artifact.get("sync", {}).get("manual", []):
+            assert rule["dest"] == "/topology"

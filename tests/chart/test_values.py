@@ -1,0 +1,168 @@
+"""values.yaml, its schema and its comments say the same, key by key; the schema lets nothing else through."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from kstorm.cli.__main__ import main
+from tests.chart.conftest import CHART
+
+Template = Callable[..., subprocess.CompletedProcess[str]]
+
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+LINES = (CHART / "values.yaml").read_text().splitlines()
+FREE = {"global"}  # what helm adds when this chart is a part of another
+KUBERNETES_OWN = {"preStop", "postStart", "nodeAffinity", "podAffinity", "podAntiAffinity"}  # the API server's to check
+WITHOUT_DEFAULT = (".ephemeral-storage", ".limits.cpu")
+USERS_OWN = (".labels.grafana_dashboard", ".alertLabels.severity")  # examples in maps that are the user's
+OWN = {"image"}  # that a workload may have, and has none by default
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a reference stands for."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    return SCHEMA["$defs"][name] if name else schema
+
+
+def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of an object, with its path."""
+    schema = resolved(schema)
+    if schema.get("type") == "object":
+        yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from objects(inner, f"{path}.{name}")
+    if isinstance(inner := schema.get("additionalProperties"), dict):
+        yield from objects(inner, f"{path}.*")
+
+
+def keys(values: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every path in values, but not into maps that are the user's."""
+    for name, value in values.items():
+        yield f"{path}.{name}"
+        if isinstance(value, dict):
+            yield from keys(value, f"{path}.{name}")
+
+
+def test_the_schema_is_one() -> None:
+    """Of the draft that helm knows."""
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+
+def test_the_schema_is_strict() -> None:
+    """Of each object it is known what may be in it: fixed names and no others, or a map of things of one type."""
+    open_ended = [
+        path
+        for path, schema in objects(SCHEMA)
+        if schema.get("additionalProperties", True) is True and path.rpartition(".")[2] not in FREE
+    ]
+    assert [path for path in open_ended if path.rpartition(".")[2] not in KUBERNETES_OWN] == []
+
+
+def test_every_value_is_in_the_schema_and_the_other_way_round() -> None:
+    """The defaults name every key that may be set, and those of a component are named in the comment above them."""
+    known = {
+        f"{path}.{name}"
+        for path, schema in objects(SCHEMA)
+        for name in schema.get("properties", {})
+        if name not in FREE | KUBERNETES_OWN and not f"{path}.{name}".endswith(WITHOUT_DEFAULT)
+    }
+    of_workloads = {path for path in known if is_of_a_workload(path)}
+    own = {path for path in known - of_workloads if path.startswith(".components.*.")}
+    assert known - of_workloads - own == {path for path in keys(VALUES) if not path.endswith(USERS_OWN)}
+    comment = comment_above("components")
+    for path in own | {path for path in of_workloads if path.startswith(".components.*.autoscaling")}:
+        assert path.rpartition(".")[2] in comment
+
+
+def is_of_a_workload(path: str) -> bool:
+    """Whether a path is one that a component or the ackers have from the defaults, or beside them."""
+    parts = path.removeprefix(".components.*").removeprefix(".ackers").split(".")
+    names = {*VALUES["defaults"], *OWN, "autoscaling"}
+    return path.startswith((".components.*.", ".ackers.")) and parts[1] in names
+
+
+def comment_above(key: str) -> str:
+    """The lines of comment above a key of the first level."""
+    at = next(number for number, line in enumerate(LINES) if line.startswith(f"{key}:"))
+    first = at
+    while LINES[first - 1].startswith("#"):
+        first -= 1
+    return "\n".join(LINES[first:at])
+
+
+def test_every_value_has_a_comment() -> None:
+    """In the line above it."""
+    bare = [
+        line
+        for before, line in pairwise(LINES)
+        if re.match(r" *[A-Za-z_]+:", line) and not before.lstrip().startswith("#")
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ({"nonsense": 1}, "nonsense"),
+        ({"components": {"split": {"parallelism": 2}}}, "parallelism"),
+        ({"components": {"split": {"kind": "acker"}}}, "kind"),
+        ({"components": {"split": {"tasks": 0}}}, "tasks"),
+        ({"components": {"split": {"replicas": "2"}}}, "replicas"),
+        ({"components": {"new": {"tasks": 1}}}, "kind"),
+        ({"components": {"two words": {"kind": "bolt", "tasks": 1}}}, "two words"),
+        ({"ackers": {"autoscaling": {"hpa": {"enabled": True}}}}, "autoscaling"),
+        ({"topology": "examples/wordcount.py"}, "topology"),
+        ({"topologyFiles": {"../escape.py": ""}}, "escape"),
+        ({"kafka": {"password": "x"}}, "password"),
+        ({"kafka": {"bootstrapServers": "kafka"}}, "bootstrapServers"),
+        ({"kafka": {"securityProtocol": "TLS"}}, "securityProtocol"),
+        ({"zookeeper": {"connect": "http://zookeeper"}}, "connect"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+        ({"images": {"bolt": {"digest": "sha256:1"}}}, "digest"),
+        ({"images": {"sprout": {}}}, "sprout"),
+        ({"defaults": {"resources": {"limits": {"memory": "1 GB"}}}}, "memory"),
+        ({"defaults": {"persistence": {"whenScaled": "Sometimes"}}}, "whenScaled"),
+        ({"defaults": {"probes": {"liveness": {"path": "/readyz"}}}}, "path"),
+        ({"log": {"level": "TRACE"}}, "level"),
+        ({"pipeline": {"master": "mesos://"}}, "master"),
+        ({"monitoring": {"podMonitor": {"interval": 15}}}, "interval"),
+        ({"networkPolicy": {"egress": True}}, "egress"),
+    ],
+    ids=str,
+)
+def test_the_schema_refuses(template: Template, more: dict[str, Any], where: str) -> None:
+    """Unknown names, wrong types, values out of range; and says where."""
+    done = template(more)
+    assert done.returncode != 0
+    assert "specification(s) in values.schema.json" in done.stderr or "values don't meet" in done.stderr
+    assert where in done.stderr
+
+
+def test_the_values_of_the_development_file_are_those_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kstorm values --files` writes them, to the letter; only dev.enabled is a person's."""
+    given = yaml.safe_load((CHART / "ci" / "dev-values.yaml").read_text())
+    (tmp_path / "hello.py").write_text(given["topologyFiles"]["hello.py"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SystemExit):
+        main(["values", "hello:topology", "--files"])
+    assert {**yaml.safe_load(capsys.readouterr().out), "dev": {"enabled": True}} == given
+
+
+def test_what_kstorm_values_writes_can_be_installed(template: Template, capsys: pytest.CaptureFixture[str]) -> None:
+    """With nothing more than a Kafka and a ZooKeeper."""
+    with pytest.raises(SystemExit):
+        main(["values", "examples.wordcount:topology", "--files"])
+    written = yaml.safe_load(capsys.readouterr().out)
+    done = template(written)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,128 @@
+"""`kstorm prepare` and `kstorm probe` on a real Kafka, as the chart's Job and its test run them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.settings import Settings
+from kstorm.runtime.topics import create_topic
+from tests.integration.conftest import Eventually
+
+Command = Callable[..., tuple[object, str, str]]
+TOPOLOGY = """
+from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.topology import TopologyBuilder
+
+def build(tasks):
+    builder = TopologyBuilder("{name}")
+    builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "{name}-in", "/kstorm", "{name}")))
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("{name}-out")).set_num_tasks(tasks).shuffle_grouping("lines")
+    return builder.build()
+
+four, six = build(4), build(6)
+"""
+
+
+@pytest.fixture
+def kstorm(
+    kafka: EmbeddedKafka,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """Give the command, in a pod's environment: the topology's name, then the arguments."""
+    module = f"prepared_{topic_prefix.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(TOPOLOGY.replace("{name}", topic_prefix))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+
+    def run(attribute: str, *arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setenv("KSTORM_TOPOLOGY", f"{module}:{attribute}")
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def partitions(kafka: EmbeddedKafka, topics: Iterable[str]) -> dict[str, int]:
+    """How many each topic has, of those that are there."""
+    found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
+    return {name: len(found[name].partitions) for name in topics if name in found}
+
+
+def test_prepare_makes_the_topics_once(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
+    """With the ends if asked for; the second time finds all there."""
+    code, shown, _ = kstorm("four", "prepare", "--ends", "3")
+    assert code == 0
+    assert f"created {topic_prefix}-in with 3 partitions\ncreated {topic_prefix}-out with 3 partitions\n" in shown
+    wanted = {
+        f"{topic_prefix}.sink": 4,
+        f"{topic_prefix}.__acker": 4,
+        f"{topic_prefix}-in": 3,
+        f"{topic_prefix}-out": 3,
+    }
+    eventually(lambda: partitions(kafka, wanted) == wanted, 20)
+    assert kstorm("four", "prepare", "--ends", "3") == (0, f"{topic_prefix}: created no topic, all are there\n", "")
+
+
+def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) -> None:
+    """With both numbers: what `helm upgrade` must not do."""
+    assert kstorm("four", "prepare")[0] == 0
+    code, _, complaint = kstorm("six", "prepare")
+    assert code == 2
+    assert f"topic '{topic_prefix}.sink' has 4 partitions, but topology '{topic_prefix}' has 6 tasks there" in complaint
+
+
+def test_probe_sees_its_message_come_out(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
+    """Among others, of which it says nothing."""
+    kstorm("four", "prepare", "--ends", "2")
+    ends = [f"{topic_prefix}-in", f"{topic_prefix}-out"]
+    eventually(lambda: len(partitions(kafka, ends)) == 2, 20)
+    client = {"bootstrap.servers": kafka.bootstrap}
+    reader = Consumer({**client, "group.id": topic_prefix, "auto.offset.reset": "earliest"})
+    reader.subscribe(ends[:1])
+
+    def answer() -> None:
+        deadline = time.monotonic() + 60
+        while (record := reader.poll(0.1)) is None or record.error():
+            assert time.monotonic() < deadline, "nothing was sent"
+        producer = Producer(client)
+        producer.produce(f"{topic_prefix}-out", b"another")
+        producer.produce(f"{topic_prefix}-out", b"seen: " + (record.value() or b""))
+        producer.flush(20)
+
+    answering = threading.Thread(target=answer, daemon=True)
+    answering.start()
+    code, shown, complaint = kstorm("four", "probe", "--source", ends[0], "--sink", ends[1])
+    answering.join()
+    reader.close()
+    assert (code, complaint) == (0, "")
+    assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
+
+
+def test_probe_says_what_did_not_come(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
+    """After its patience; and at once if there is no such topic."""
+    settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
+    ends = ("--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
+    code, _, complaint = kstorm("four", "probe", *ends)
+    assert (code, f"no topic '{topic_prefix}-out'" in complaint) == (2, True)
+    for name in ends[1::2]:
+        create_topic(settings, name, 1)
+    eventually(lambda: len(partitions(kafka, ends[1::2])) == 2, 20)
+    code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
+    assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)

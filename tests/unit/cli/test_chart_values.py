@@ -1,0 +1,171 @@
+"""`kstorm values` writes what the code says, and `kstorm prepare` refuses values that say anything else. No server is asked."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kstorm.cli.__main__ import main
+from kstorm.cli.shape import parse_shape, shape_of, sinks_of, sources_of
+from kstorm.runtime.settings import load_topology
+
+TOPOLOGY = """
+from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.topology import BasicBolt, Config, StatefulBasicBolt, TopologyBuilder
+
+class Keep(StatefulBasicBolt):
+    def declare_output_fields(self, declarer):
+        declarer.declare("key", "message")
+
+def build(hosts=KafkaHosts(), ackers=1, topic="lines", **more):
+    builder = TopologyBuilder("hello", Config(topology_acker_executors=ackers))
+    builder.set_spout("lines", KafkaSpout(SpoutConfig(hosts, topic, "/kstorm", "hello", **more)))
+    builder.set_bolt("keep", Keep(), 2).set_num_tasks(6).shuffle_grouping("lines")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("words")).shuffle_grouping("keep")
+    return builder.build()
+
+topology = build()
+unacked = build(ackers=0)
+elsewhere = build(KafkaHosts("other:9092"))
+pattern = build(topic="lines-.*", kafka_topic_wildcard_match=True)
+"""
+OF_HELLO = {
+    "topologyName": "hello",
+    "components": {
+        "lines": {"kind": "spout", "tasks": 1},
+        "keep": {"kind": "bolt", "tasks": 6, "stateful": True},
+        "sink": {"kind": "bolt", "tasks": 1},
+    },
+    "ackerTasks": 4,
+}
+
+
+@pytest.fixture(autouse=True)
+def code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Give a folder with a topology as a module and in a package; nothing listens where Kafka is said to be."""
+    package = tmp_path / "shaped_package"
+    package.mkdir()
+    for path in (tmp_path / "shaped.py", package / "inner.py"):
+        path.write_text(TOPOLOGY)
+    for name in ("__init__.py", "test_inner.py", "conftest.py"):
+        (package / name).write_text("")
+    for name in ("shaped", "shaped_package", "shaped_package.inner"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("KSTORM_TOPOLOGY", "shaped:topology")
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
+    """Return exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code, *capsys.readouterr()
+
+
+def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kind, tasks, state and parallelism of each component, the ackers', and the ends that a test can use."""
+    code, shown, _ = run(capsys, "values", "shaped:topology")
+    assert code == 0
+    assert shown.startswith("# Written by `kstorm values shaped:topology`")
+    assert yaml.safe_load(shown) == {
+        "topology": "shaped:topology",
+        "topologyName": "hello",
+        "components": {
+            "lines": {"kind": "spout", "tasks": 1, "replicas": 1},
+            "keep": {"kind": "bolt", "tasks": 6, "stateful": True, "replicas": 2},
+            "sink": {"kind": "bolt", "tasks": 1, "replicas": 1},
+        },
+        "ackers": {"tasks": 4, "replicas": 1},
+        "test": {"source": "lines", "sink": "words"},
+    }
+
+
+def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A topology that tracks nothing has none."""
+    assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {"tasks": 0, "replicas": 0}
+
+
+@pytest.mark.parametrize(
+    ("reference", "paths"),
+    [
+        ("shaped:topology", ["shaped.py"]),
+        ("shaped_package.inner:topology", ["shaped_package/__init__.py", "shaped_package/inner.py"]),
+    ],
+)
+def test_files(capsys: pytest.CaptureFixture[str], code: Path, reference: str, paths: list[str]) -> None:
+    """The module, or all of its top package but the tests, comes back from the YAML as it was."""
+    files = yaml.safe_load(run(capsys, "values", reference, "--files")[1])["topologyFiles"]
+    assert files == {path: (code / path).read_text() for path in paths}
+
+
+def test_files_too_large_for_a_config_map(capsys: pytest.CaptureFixture[str], code: Path) -> None:
+    """They belong into an image."""
+    (code / "shaped.py").write_text(TOPOLOGY + "#" * 900_000)
+    exit_code, _, complaint = run(capsys, "values", "shaped:topology", "--files")
+    assert exit_code == 2
+    assert f"they have {len(TOPOLOGY) + 900_000} bytes: put the code into images instead" in complaint
+
+
+def test_values_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are compared without a Kafka."""
+    assert run(capsys, "prepare", "--check-only", "--values", json.dumps(OF_HELLO)) == (
+        0,
+        "the values fit shaped:topology\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"topologyName": "goodbye"}, "topologyName is 'goodbye' in the values and 'hello' in the code"),
+        ({"ackerTasks": 3}, "ackers.tasks is 3 in the values and 4 in the code"),
+        ({"components": {"lines": {"kind": "spout", "tasks": 2}}}, "components.lines.tasks is 2 in the values and 1 in"),
+        ({"components": {"lines": {"kind": "bolt", "tasks": 1}}}, "components.lines.kind is 'bolt' in the values and 'spout'"),
+        ({"components": {"keep": {"kind": "bolt", "tasks": 6}}}, "components.keep.stateful is False in the values and True"),
+        ({"components": {"sink": None}}, "components.sink is in the code, but not in the values"),
+        ({"components": {"new": {"kind": "bolt", "tasks": 1}}}, "components.new is in the values, but not in the code"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit(capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str) -> None:
+    """Each difference is named with both sides, and the command that writes them anew."""
+    merged = {**OF_HELLO, **change, "components": {**OF_HELLO["components"], **change.get("components", {})}}  # type: ignore[dict-item]
+    merged["components"] = {id: shape for id, shape in merged["components"].items() if shape is not None}
+    code, _, said = run(capsys, "prepare", "--check-only", "--values", json.dumps(merged))
+    assert code == 2
+    assert complaint in said
+    assert "Write them anew by `kstorm values shaped:topology`" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"topologyName": "hello", "components": {}, "ackerTasks": 1, "x": 1}']
+)
+def test_what_is_no_shape_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """By name of the option."""
+    code, _, said = run(capsys, "prepare", "--check-only", "--values", text)
+    assert (code, said.startswith("kstorm: --values is not what the chart gives there:")) == (2, True)
+
+
+def test_a_shape_survives_json() -> None:
+    """What the code says of itself never differs from itself."""
+    shape = shape_of(load_topology("shaped:topology"))
+    assert parse_shape(json.dumps(OF_HELLO)) == shape
+    assert list(shape.differences(shape)) == []
+
+
+@pytest.mark.parametrize(("reference", "sources"), [("topology", {"lines": 1}), ("elsewhere", {}), ("pattern", {})])
+def test_ends(reference: str, sources: dict[str, int]) -> None:
+    """Only topics of the deployment's own Kafka that have one name."""
+    topology = load_topology(f"shaped:{reference}")
+    assert (sources_of(topology), sinks_of(topology)) == (sources, {"words": 1})
+
+
+def test_a_probe_that_cannot_be_seen_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its marker must be in what is sent."""
+    code, _, said = run(capsys, "probe", "--source", "a", "--sink", "b", "--message", "hello")
+    assert (code, said) == (2, "kstorm: --expect has {marker}, but --message 'hello' has not: it cannot come out\n")
