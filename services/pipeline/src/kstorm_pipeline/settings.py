@@ -11,7 +11,6 @@ import inspect
 import json
 import re
 from dataclasses import dataclass, field, fields
-from glob import glob
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
@@ -194,9 +193,12 @@ def _place(name: str, text: str) -> str:
 
 
 def _jars(name: str, text: str) -> tuple[str, ...]:
-    jars = []
+    jars: list[str] = []
     for jar in filter(None, map(str.strip, text.split(","))):
-        found = [jar] if _URL.match(jar) else sorted(str(Path(path).absolute()) for path in glob(jar))
+        path = Path(jar).absolute()
+        found = (
+            [jar] if _URL.match(jar) else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
+        )
         if not found:
             raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
         jars += found

@@ -39,7 +39,8 @@ def kafka_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
         "controller.quorum.voters": f"1@127.0.0.1:{_CONTROLLER_PORT}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://:{port},CONTROLLER://127.0.0.1:{_CONTROLLER_PORT}",
-        "advertised.listeners": environ.get("KSTORM_ADVERTISED_LISTENERS") or f"PLAINTEXT://{socket.gethostname()}:{port}",
+        "advertised.listeners": environ.get("KSTORM_ADVERTISED_LISTENERS")
+        or f"PLAINTEXT://{socket.gethostname()}:{port}",
         "log.dirs": str(data / "log"),
         **BROKER,
         **_more_settings(environ),
@@ -93,7 +94,9 @@ def _data_folder(environ: Mapping[str, str], server: str) -> Path:
     try:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LocalError(f"cannot write to KSTORM_DATA_DIR: {error}; mount a volume there that user {os.getuid()} owns") from None
+        raise LocalError(
+            f"cannot write to KSTORM_DATA_DIR: {error}; mount a volume there that user {os.getuid()} owns"
+        ) from None
     return data
 
 
