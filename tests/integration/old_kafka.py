@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstorm.local.jars import old_kafka_jars
-from kstorm.local.servers import EmbeddedKafka, write_properties
+from kstorm.local.server_settings import write_properties
+from kstorm.local.servers import EmbeddedKafka
 
 _LOGGING = {
     "log4j.rootLogger": "INFO, out",

@@ -45,6 +45,14 @@ def test_places_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypat
     assert loaded("--checkpoints", "s3a://bucket/c/").checkpoint_root == "s3a://bucket/c"
 
 
+def test_jars_may_be_given_by_a_pattern(tmp_path: Path) -> None:
+    """An image has its jars in one folder, under names with versions."""
+    for name in ("b-1.jar", "a-2.jar", "notes.txt"):
+        (tmp_path / name).touch()
+    settings = loaded(JARS=f"{tmp_path}/*.jar,https://host/c.jar")
+    assert settings.jars == (str(tmp_path / "a-2.jar"), str(tmp_path / "b-1.jar"), "https://host/c.jar")
+
+
 def test_pairs_come_by_file_too(tmp_path: Path) -> None:
     """As a Secret is mounted; a flag wins over the file, and the file over the variable."""
     file = tmp_path / "options.json"

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
 
-from kstorm.local import servers
+from kstorm.local import server_settings
 
 
 def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,4 +14,4 @@ def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) 
     good = uuid.UUID(int=1)
     answers = iter([dashed, dashed, good])
     monkeypatch.setattr(uuid, "uuid4", lambda: next(answers))
-    assert servers._new_cluster_id() == urlsafe_b64encode(good.bytes).decode().rstrip("=")
+    assert server_settings.new_cluster_id() == urlsafe_b64encode(good.bytes).decode().rstrip("=")

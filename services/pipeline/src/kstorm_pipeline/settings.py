@@ -61,7 +61,8 @@ class Settings:
     allow_data_loss: bool = False
     """Whether to go on when Kafka no longer has records that were not read yet (they are lost then); else it is an error."""
     jars: tuple[str, ...] = ()
-    """Jars for Spark, separated by commas: the Kafka connector, Delta and what they need. Default: resolved by Ivy."""
+    """Jars for Spark, separated by commas: the Kafka connector, Delta and what they need; `*` as in a shell. Default:
+    resolved by Ivy."""
     driver_memory: str = "1g"
     """Heap of the driver, which under `local` is all of Spark: a number followed by `m` or `g`."""
     driver_java_options: str = ""
@@ -192,11 +193,16 @@ def _place(name: str, text: str) -> str:
 
 
 def _jars(name: str, text: str) -> tuple[str, ...]:
-    jars = [jar.strip() for jar in text.split(",") if jar.strip()]
-    for jar in jars:
-        if not _URL.match(jar) and not Path(jar).is_file():
+    jars: list[str] = []
+    for jar in filter(None, map(str.strip, text.split(","))):
+        path = Path(jar).absolute()
+        found = (
+            [jar] if _URL.match(jar) else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
+        )
+        if not found:
             raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
-    return tuple(jar if _URL.match(jar) else str(Path(jar).absolute()) for jar in jars)
+        jars += found
+    return tuple(jars)
 
 
 def _memory(name: str, text: str) -> str:

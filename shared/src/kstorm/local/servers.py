@@ -4,12 +4,9 @@ The rule: a server keeps its port and its data over `stop`, `kill` and `restart`
 of a broker that comes back; and nothing that is here is shared with another run. Both are context managers.
 """
 
-import json
 import socket
 import time
-import uuid
 from abc import ABC, abstractmethod
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +20,16 @@ from kstorm.local.jars import kafka_jars, zookeeper_classpath
 from kstorm.local.java import find_java
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
+from kstorm.local.server_settings import (
+    BROKER,
+    QUICK_START,
+    ZOOKEEPER,
+    java_options,
+    new_cluster_id,
+    write_properties,
+)
 
 _LOOK_SECS: Final = 0.05
-# For what runs briefly or does little: compile less, start sooner.
-_QUICK_START: Final = "-XX:TieredStopAtLevel=1"
-_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
 class _EmbeddedServer(ABC):
@@ -99,10 +101,7 @@ class _EmbeddedServer(ABC):
         """Whether a client gets a proper answer; takes a few seconds at most."""
 
     def _java(self, *arguments: str | Path) -> list[str | Path]:
-        return [
-            find_java().executable, f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError",
-            "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_LOG_SETTINGS}", *arguments,
-        ]  # fmt: skip
+        return [find_java().executable, *java_options(self._heap), *arguments]
 
     def _await_ready(self, process: ManagedProcess) -> None:
         deadline = time.monotonic() + self._start_timeout
@@ -174,10 +173,10 @@ class EmbeddedKafka(_EmbeddedServer):
 
     def _format(self, classpath: str, properties: Path) -> None:
         """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
-        cluster_id = _new_cluster_id()
+        cluster_id = new_cluster_id()
         users = [f"SCRAM-SHA-512=[name={user},password={password}]" for user, password in self._logins.items()]
         command = self._java(
-            _QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id,
+            QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id,
             *(argument for user in users for argument in ("--add-scram", user)),
         )  # fmt: skip
         tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
@@ -193,24 +192,7 @@ class EmbeddedKafka(_EmbeddedServer):
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_directory / "log"),
-            # A topic with the wrong number of partitions must never come into being by a client's asking for it.
-            "auto.create.topics.enable": "false",
-            "offsets.topic.num.partitions": "4",
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.num.partitions": "4",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.num.partitions": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-            # The members of a group need not wait for one another at the start, and may be found dead in seconds.
-            "group.initial.rebalance.delay.ms": "0",
-            "group.min.session.timeout.ms": "1000",
-            # A killed broker may come back once its session is over.
-            "broker.session.timeout.ms": "4000",
-            "broker.heartbeat.interval.ms": "500",
-            # The cleaner's buffer is allocated whole and lies outside what a small heap can spare.
-            "log.cleaner.dedupe.buffer.size": "16777216",
+            **BROKER,
             **self._listeners(),
             **self._settings,
         }
@@ -281,17 +263,14 @@ class EmbeddedZooKeeper(_EmbeddedServer):
             "dataDir": str(self.data_directory / "data"),
             "clientPort": str(self._port),
             "clientPortAddress": "127.0.0.1",
+            **ZOOKEEPER,
             "tickTime": str(self._tick_ms),
-            "maxSessionTimeout": "60000",
-            "maxClientCnxns": "0",  # all clients have the same address
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": "srvr",
         }
         properties = self.data_directory / "zoo.cfg"
         write_properties(properties, settings)
         classpath = ":".join(str(jar) for jar in zookeeper_classpath())
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        return [_QUICK_START, *self._login_options(), "-cp", classpath, main, properties]
+        return [QUICK_START, *self._login_options(), "-cp", classpath, main, properties]
 
     def _login_options(self) -> Sequence[str]:
         """Write down who may log in; return what has the server read that."""
@@ -316,18 +295,6 @@ class EmbeddedZooKeeper(_EmbeddedServer):
 
 def _listeners(addresses: Mapping[str, str]) -> str:
     return ",".join(f"{name}://{address}" for name, address in addresses.items())
-
-
-def _new_cluster_id() -> str:
-    """A UUID in Kafka's form; one that began with a dash, as one in 64 does, would be taken for an option."""
-    while (cluster_id := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return cluster_id
-
-
-def write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    """Write a file of Java properties, whose rules for backslashes and for what is not ASCII are those of JSON."""
-    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()))
 
 
 def _accepts_connections(port: int) -> bool:

@@ -32,14 +32,19 @@ def trust_options() -> list[str]:
     return [f"-Djavax.net.ssl.trustStore={store}", f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}"]
 
 
+def machine_bundle() -> Path | None:
+    """The file with the authorities' certificates: Python's default (or `SSL_CERT_FILE`), else a well-known one."""
+    bundles = map(Path, filter(None, (ssl.get_default_verify_paths().cafile, *_BUNDLES)))
+    return next((bundle for bundle in bundles if bundle.is_file()), None)
+
+
 def _machine_certificates() -> list[bytes]:
-    """The authorities' certificates of Python's default bundle (or `SSL_CERT_FILE`), else of a well-known one."""
-    for bundle in (ssl.get_default_verify_paths().cafile, *_BUNDLES):
-        if bundle and Path(bundle).is_file():
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.load_verify_locations(bundle)
-            return context.get_ca_certs(binary_form=True)
-    return []
+    bundle = machine_bundle()
+    if bundle is None:
+        return []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(bundle)
+    return context.get_ca_certs(binary_form=True)
 
 
 def _key_store(certificates: list[bytes]) -> bytes:

@@ -1,0 +1,124 @@
+"""`python -m kstorm.local.container kafka|zookeeper`: what the images for development run.
+
+It writes the server's settings from the environment into the data folder and becomes the server, so that signals reach that.
+The server keeps nothing outside the data folder, and its data over restarts.
+
+`KSTORM_DATA_DIR` (default `/data`) is that folder; `KSTORM_LISTEN_PORT` (9092, 2181) is the clients' port; `KSTORM_HEAP`
+(512m, 128m) is the JVM's; `KSTORM_ADVERTISED_LISTENERS` (`PLAINTEXT://<host name>:<port>`) is where Kafka's clients find it;
+`KSTORM_SETTINGS` has settings of the server that replace or add to kstorm's, one `name=value` a line.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import LocalError
+from kstorm.local.server_settings import (
+    BROKER,
+    QUICK_START,
+    ZOOKEEPER,
+    java_options,
+    new_cluster_id,
+    write_properties,
+)
+
+_CLASS_PATH: Final = "/opt/jars/*"
+_CONTROLLER_PORT: Final = 9093  # of no interest outside the container
+
+
+def kafka_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
+    """The settings of one KRaft node, broker and controller; raises `LocalError` for what cannot be right."""
+    port = _port(environ, 9092)
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{_CONTROLLER_PORT}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://:{port},CONTROLLER://127.0.0.1:{_CONTROLLER_PORT}",
+        "advertised.listeners": environ.get("KSTORM_ADVERTISED_LISTENERS")
+        or f"PLAINTEXT://{socket.gethostname()}:{port}",
+        "log.dirs": str(data / "log"),
+        **BROKER,
+        **_more_settings(environ),
+    }
+
+
+def zookeeper_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
+    """The settings of a standalone server; raises `LocalError` for what cannot be right."""
+    return {
+        "dataDir": str(data / "data"),
+        "clientPort": str(_port(environ, 2181)),
+        **ZOOKEEPER,
+        **_more_settings(environ),
+    }
+
+
+def main() -> None:
+    """Become the server that the argument names; ends with 2 and one line if it cannot."""
+    servers: dict[str, Callable[[Mapping[str, str]], list[str]]] = {"kafka": _kafka, "zookeeper": _zookeeper}
+    try:
+        command = servers[sys.argv[1]](os.environ)
+        os.execvp(command[0], command)  # noqa: S606
+    except (LocalError, OSError) as error:
+        print(f"kstorm-{sys.argv[1]}: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _kafka(environ: Mapping[str, str]) -> list[str]:
+    data = _data_folder(environ, "kafka")
+    properties = str(data / "server.properties")
+    write_properties(Path(properties), kafka_settings(environ, data))
+    java = ["java", *java_options(environ.get("KSTORM_HEAP", "512m")), "-cp", _CLASS_PATH]
+    if not (data / "log" / "meta.properties").exists():
+        tool = [*java, QUICK_START, "kafka.tools.StorageTool", "format", "-c", properties, "-t", new_cluster_id()]
+        if subprocess.run(tool, check=False).returncode:
+            raise LocalError(f"could not format the data folder {data}; what is above says why")
+    return [*java, "kafka.Kafka", properties]
+
+
+def _zookeeper(environ: Mapping[str, str]) -> list[str]:
+    data = _data_folder(environ, "zookeeper")
+    properties = str(data / "zoo.cfg")
+    write_properties(Path(properties), zookeeper_settings(environ, data))
+    java = ["java", *java_options(environ.get("KSTORM_HEAP", "128m")), "-cp", _CLASS_PATH]
+    return [*java, QUICK_START, "org.apache.zookeeper.server.quorum.QuorumPeerMain", properties]
+
+
+def _data_folder(environ: Mapping[str, str], server: str) -> Path:
+    """A folder within the volume: a new volume may hold a `lost+found`, which Kafka would take for a topic."""
+    data = Path(environ.get("KSTORM_DATA_DIR", "/data"), server)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(
+            f"cannot write to KSTORM_DATA_DIR: {error}; mount a volume there that user {os.getuid()} owns"
+        ) from None
+    return data
+
+
+def _port(environ: Mapping[str, str], default: int) -> int:
+    text = environ.get("KSTORM_LISTEN_PORT", str(default))
+    if not text.isdecimal() or not 0 < int(text) < 65536 or int(text) == _CONTROLLER_PORT:
+        raise LocalError(f"KSTORM_LISTEN_PORT is {text!r}; give a port from 1 to 65535 other than {_CONTROLLER_PORT}")
+    return int(text)
+
+
+def _more_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    lines = [line.strip() for line in environ.get("KSTORM_SETTINGS", "").splitlines()]
+    settings = {}
+    for line in lines:
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise LocalError(f"KSTORM_SETTINGS has the line {line!r}; give name=value")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+if __name__ == "__main__":
+    main()

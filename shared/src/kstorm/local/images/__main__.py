@@ -1,0 +1,122 @@
+"""`./run images [TARGET …]`: builds the images and prints what they weigh.
+
+    ./run images                                  all of them, as kstorm-<target>:<version of kstorm>
+    ./run images bolt acker --tag dev1            some, under a tag of your own
+    ./run images --topology examples/docker/Dockerfile --name wordcount
+                                                  also wordcount-spout, wordcount-bolt, wordcount-acker, made from ours
+
+Where `KSTORM_IMAGE_LOADER` is set, that command is run with the name of each image, to bring it to a cluster. A table of
+sizes goes to standard output, what the build says to standard error.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import LocalError
+from kstorm.local.cli import run_command
+from kstorm.local.images.engine import Engine, find_engine, load
+from kstorm.local.images.registries import write_secrets
+
+SERVICES: Final = ("spout", "bolt", "acker")
+TARGETS: Final = (*SERVICES, "pipeline", "kafka", "zookeeper")
+_ROOT: Final = Path(__file__).parents[5]
+_DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build what the arguments ask for; returns the exit code. Raises `LocalError` for what cannot be built."""
+    options = parse(argv)
+    engine = find_engine()
+    base = options.base or default_base()
+    if not engine.has(base):
+        engine.pull(base)
+    images = build_services(engine, options.targets, base, options.tag)
+    if options.topology:
+        images += build_topology(engine, options.topology, options.name, options.tag)
+    if loader := os.environ.get("KSTORM_IMAGE_LOADER"):
+        for image in images:
+            load(image, loader)
+    print(table({image: engine.size(image) for image in images}, engine.size(base)))
+    return 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments, checked."""
+    parser = argparse.ArgumentParser(prog="./run images", description="Builds kstorm's container images.")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"which; default: {', '.join(TARGETS)}")
+    parser.add_argument("--tag", default=version("kstorm"), help="their tag (default: the version, %(default)s)")
+    parser.add_argument("--base", metavar="IMAGE", default=os.environ.get("KSTORM_BASE_IMAGE"),
+                        help="what they are made from: Debian with Python 3.11 or later (default: KSTORM_BASE_IMAGE, or"
+                        f" {default_base()}); docker/make-base makes one")  # fmt: skip
+    parser.add_argument("--topology", type=Path, metavar="DOCKERFILE",
+                        help="a Dockerfile with ARG SERVICE and ARG TAG, built for spout, bolt and acker")  # fmt: skip
+    parser.add_argument(
+        "--name", default="topology", help="what its images are called: NAME-spout … (default: %(default)s)"
+    )
+    options = parser.parse_args(argv)
+    if unknown := sorted(set(options.targets) - set(TARGETS)):
+        parser.error(f"there is no target {unknown[0]!r}: give some of {', '.join(TARGETS)}")
+    if not _TAG.fullmatch(options.tag):
+        parser.error(f"--tag {options.tag!r}: a tag has letters, digits, '_', '.' and '-', at most 128")
+    if options.topology and not options.topology.is_file():
+        parser.error(f"--topology {options.topology}: there is no such file")
+    options.targets = options.targets or list(TARGETS)
+    return options
+
+
+def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) -> list[str]:
+    """Build targets of our Dockerfile; the names of the images."""
+    arguments = {"BASE_IMAGE": base, "VERSION": tag, "REVISION": revision()}
+    images = {target: f"kstorm-{target}:{tag}" for target in targets}
+    with tempfile.TemporaryDirectory(prefix="kstorm-images-") as folder:
+        secrets = write_secrets(Path(folder))
+        for target, image in images.items():
+            engine.build(_DOCKERFILE, _ROOT, image, target=target, arguments=arguments, secrets=secrets)
+    return list(images.values())
+
+
+def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> list[str]:
+    """Build a user's Dockerfile on top of each of our services, in the folder where the command is given."""
+    images = {service: f"{name}-{service}:{tag}" for service in SERVICES}
+    for service, image in images.items():
+        engine.build(dockerfile, Path.cwd(), image, arguments={"SERVICE": service, "TAG": tag})
+    return list(images.values())
+
+
+def default_base() -> str:
+    """The base image that the Dockerfile names."""
+    found = re.search(r"^ARG BASE_IMAGE=(\S+)$", _DOCKERFILE.read_text(), re.MULTILINE)
+    if found is None:
+        raise LocalError(f"{_DOCKERFILE} has no line ARG BASE_IMAGE=…")
+    return found[1]
+
+
+def revision() -> str:
+    """The commit of the checkout, with `-dirty` if it has changes; `unknown` outside of git."""
+    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def table(sizes: dict[str, int], base: int) -> str:
+    """A line an image: its own layers over the base, and the whole, in MB (10⁶ bytes, unpacked)."""
+    width = max(map(len, sizes))
+    lines = [f"{'image':{width}}  own layers, MB  with the base, MB"]
+    lines += [f"{image:{width}}  {(size - base) / 1e6:14.1f}  {size / 1e6:17.1f}" for image, size in sizes.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("images", main))

@@ -1,0 +1,126 @@
+"""What builds and keeps images on this machine: docker, where its daemon answers, else buildah."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kstorm.errors import LocalError
+
+
+class Engine(ABC):
+    """A program that builds images. Every method raises `LocalError` if the program fails."""
+
+    _build: Sequence[str]
+
+    def build(
+        self,
+        dockerfile: Path,
+        context: Path,
+        image: str,
+        *,
+        arguments: Mapping[str, str],
+        secrets: Mapping[str, Path] | None = None,
+        target: str = "",
+    ) -> None:
+        """Build `image`; what the program says goes to standard error. `secrets` are files by their id in the Dockerfile."""
+        command = [*self._build, "--file", str(dockerfile), "--tag", image]
+        command += [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        command += [part for name, path in (secrets or {}).items() for part in ("--secret", f"id={name},src={path}")]
+        command += ["--target", target] if target else []
+        if subprocess.run([*command, str(context)], stdout=sys.stderr, check=False).returncode:
+            raise LocalError(f"{self._build[0]} could not build {image}; what is above says why")
+
+    @abstractmethod
+    def has(self, image: str) -> bool:
+        """Whether the image is on this machine."""
+
+    @abstractmethod
+    def pull(self, image: str) -> None:
+        """Fetch an image from its registry."""
+
+    @abstractmethod
+    def size(self, image: str) -> int:
+        """Bytes of all its layers, unpacked."""
+
+
+class Docker(Engine):
+    """docker, with BuildKit."""
+
+    _build = ("docker", "build")
+
+    def has(self, image: str) -> bool:
+        """As in `Engine`."""
+        return _succeeds("docker", "image", "inspect", image)
+
+    def pull(self, image: str) -> None:
+        """As in `Engine`."""
+        _run("docker", "pull", "--quiet", image)
+
+    def size(self, image: str) -> int:
+        """As in `Engine`."""
+        return int(_run("docker", "image", "inspect", "--format", "{{.Size}}", image))
+
+
+class Buildah(Engine):
+    """buildah, which needs no daemon."""
+
+    _build = ("buildah", "build", "--layers")
+
+    def __init__(self) -> None:
+        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")  # works inside a container too, where a runtime does not
+
+    def has(self, image: str) -> bool:
+        """As in `Engine`."""
+        return _succeeds("buildah", "inspect", "--type", "image", image)
+
+    def pull(self, image: str) -> None:
+        """As in `Engine`."""
+        _run("buildah", "pull", "--quiet", image)
+
+    def size(self, image: str) -> int:
+        """As in `Engine`."""
+        manifest: dict[str, Any] = json.loads(
+            _run("buildah", "inspect", "--type", "image", "--format", "{{.Manifest}}", image)
+        )
+        return sum(layer["size"] for layer in manifest["layers"])
+
+
+_KINDS: Final = (("docker", Docker, ("docker", "info")), ("buildah", Buildah, ("buildah", "--version")))
+
+
+def find_engine() -> Engine:
+    """The first one that works here; `LocalError` if there is none."""
+    for program, kind, trial in _KINDS:
+        if shutil.which(program) and _succeeds(*trial):
+            return kind()
+    raise LocalError(
+        "no docker answers and there is no buildah: start docker, or install buildah (a package of Debian's)"
+    )
+
+
+def load(image: str, loader: str) -> None:
+    """Hand an image to a cluster: run the command `loader` with the image's name; `LocalError` if that fails."""
+    try:
+        returncode = subprocess.run([*shlex.split(loader), image], stdout=sys.stderr, check=False).returncode
+    except OSError as error:
+        raise LocalError(f"KSTORM_IMAGE_LOADER is {loader!r}, which cannot be run: {error}") from None
+    if returncode:
+        raise LocalError(f"KSTORM_IMAGE_LOADER is {loader!r}, which failed to load {image} with exit code {returncode}")
+
+
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LocalError(f"{shlex.join(command)} failed: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,141 @@
+"""`./run images`: what it asks of docker or buildah, and what it passes on of this machine's settings."""
+
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import LocalError
+from kstorm.local.images import __main__ as images
+from kstorm.local.images import engine as engines
+from kstorm.local.images.registries import write_secrets
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is all of PATH, for programs that stand in for docker, buildah, pip and a loader."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("KSTORM_IMAGE_LOADER", raising=False)
+    return folder
+
+
+def stand_in(folder: Path, name: str, script: str) -> None:
+    """A program that notes its arguments in `<name>.calls` and then does what the script says."""
+    program = folder / name
+    program.write_text(f'#!/bin/sh\necho "$*" >>{folder}/{name}.calls\n{script}\n')
+    program.chmod(0o755)
+
+
+def calls(folder: Path, name: str) -> list[str]:
+    """What a stand-in was called with."""
+    return (folder / f"{name}.calls").read_text().splitlines()
+
+
+BUILDAH = """case "$*" in *inspect*--format*) echo '{"layers": [{"size": 115000000}, {"size": 5500000}]}' ;; esac"""
+
+
+def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
+    """A machine may have the client alone; then buildah it is."""
+    with pytest.raises(LocalError, match="no docker answers and there is no buildah"):
+        engines.find_engine()
+    stand_in(programs, "buildah", BUILDAH)
+    stand_in(programs, "docker", "exit 1")
+    assert isinstance(engines.find_engine(), engines.Buildah)
+    stand_in(programs, "docker", "")
+    assert isinstance(engines.find_engine(), engines.Docker)
+
+
+def test_a_target_is_built_tagged_loaded_and_weighed(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The name and the tag are what the chart expects."""
+    stand_in(programs, "buildah", BUILDAH)
+    stand_in(programs, "loader", "")
+    monkeypatch.setenv("KSTORM_IMAGE_LOADER", "loader --quiet")
+    assert images.main(["bolt", "--tag", "t1", "--base", "base:1"]) == 0
+    [build] = [call for call in calls(programs, "buildah") if call.startswith("build ")]
+    assert "--tag kstorm-bolt:t1 --build-arg BASE_IMAGE=base:1 --build-arg VERSION=t1" in build
+    assert build.endswith(f"--target bolt {ROOT}")
+    assert calls(programs, "loader") == ["--quiet kstorm-bolt:t1"]
+    assert capfd.readouterr().out.splitlines()[1].split() == ["kstorm-bolt:t1", "0.0", "120.5"]
+
+
+def test_a_topology_is_built_on_each_service(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From the folder where the command is given, as a user's own project."""
+    stand_in(programs, "buildah", BUILDAH)
+    monkeypatch.chdir(tmp_path)
+    engine = engines.find_engine()
+    assert images.build_topology(engine, ROOT / "examples/docker/Dockerfile", "wc", "t1") == [
+        "wc-spout:t1",
+        "wc-bolt:t1",
+        "wc-acker:t1",
+    ]
+    builds = [call for call in calls(programs, "buildah") if call.startswith("build ")]
+    assert [re.findall("SERVICE=([a-z]+)", build) for build in builds] == [["spout"], ["bolt"], ["acker"]]
+    assert all("TAG=t1" in build and build.endswith(f" {tmp_path}") for build in builds)
+
+
+def test_what_fails_is_named(programs: Path) -> None:
+    """A build, and a loader that is not there."""
+    stand_in(programs, "buildah", "case $1 in build) exit 3 ;; esac")
+    with pytest.raises(LocalError, match="buildah could not build kstorm-bolt:t1"):
+        images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
+    with pytest.raises(LocalError, match="KSTORM_IMAGE_LOADER is 'no-such-loader', which cannot be run"):
+        engines.load("kstorm-bolt:t1", "no-such-loader")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bolts"], "there is no target 'bolts': give some of spout, bolt, acker, pipeline, kafka, zookeeper"),
+        (["--tag", "a/b"], "--tag 'a/b': a tag has letters"),
+        (["--topology", "no/Dockerfile"], "--topology no/Dockerfile: there is no such file"),
+    ],
+)
+def test_a_mistake_costs_a_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is built."""
+    with pytest.raises(SystemExit):
+        images.parse(arguments)
+    assert says in capsys.readouterr().err
+
+
+def test_every_target_is_in_the_dockerfile() -> None:
+    """And the base image has a default there."""
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE))
+    assert set(images.TARGETS) <= stages
+    assert images.default_base().startswith("python:3.11-slim")
+
+
+def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_path: Path) -> None:
+    """What pip and uv were told of registries, and nothing about this machine's own folders."""
+    stand_in(
+        programs, "pip", r"""echo "global.index-url='https://mirror.test/it'"; echo "global.cert='/etc/ca.crt'" """
+    )
+    uv = tmp_path / "uv.toml"
+    uv.touch()
+    environ = {
+        "PATH": str(programs),
+        "UV_DEFAULT_INDEX": "https://user:it's@mirror.test",
+        "UV_CACHE_DIR": "/cache",
+        "UV_CONFIG_FILE": str(uv),
+    }
+    secrets = write_secrets(tmp_path, environ)
+    assert secrets["uv"] == uv
+    assert "ivy" not in secrets
+    registries = secrets["registries"]
+    assert stat.S_IMODE(registries.stat().st_mode) == 0o600
+    shell = f'. {registries} && echo "$PIP_INDEX_URL $UV_DEFAULT_INDEX ${{PIP_CERT-}}${{UV_CACHE_DIR-}}"'
+    answer = subprocess.run(["/bin/sh", "-c", shell], env={}, capture_output=True, text=True, check=True)
+    assert answer.stdout == "https://mirror.test/it https://user:it's@mirror.test \n"
+
+
+def test_settings_that_are_not_there_are_an_error(programs: Path, tmp_path: Path) -> None:
+    """A build without them would ask the wrong registry."""
+    with pytest.raises(LocalError, match=r"the settings of ivy should be in /no/ivy\.xml, and there is no such file"):
+        write_secrets(tmp_path, {"PATH": str(programs), "KSTORM_IVY_SETTINGS": "/no/ivy.xml"})
