@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,16 @@ def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
 def template(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Render with one of the CI files (`minimal` unless said) and more values over it, as a dict."""
 
+    @cache
+    def rendered(values: str, base: str, release: str) -> subprocess.CompletedProcess[str]:
+        files = ["-f", str(CHART / "ci" / f"{base}-values.yaml"), "-f", "-"]
+        place = ["--namespace", "words", "--kube-version", KUBERNETES]
+        return helm("template", release, str(CHART), *place, *files, stdin=values)
+
     def run(
         more: dict[str, Any] | None = None, *, base: str = "minimal", release: str = "wordcount"
     ) -> subprocess.CompletedProcess[str]:
-        files = ["-f", str(CHART / "ci" / f"{base}-values.yaml"), "-f", "-"]
-        place = ["--namespace", "words", "--kube-version", KUBERNETES]
-        return helm("template", release, str(CHART), *place, *files, stdin=yaml.safe_dump(more or {}))
+        return rendered(yaml.safe_dump(more or {}), base, release)
 
     return run
 
