@@ -16,6 +16,9 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 
 Eventually = Callable[[Callable[[], object], float], None]
 
+# How long an example takes says how busy the machine is.
+settings.register_profile("calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
 settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
