@@ -16,7 +16,7 @@ from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper_topologies import ROOT, SpoutReport, deactivated_path, spouts_path
 from kstorm.runtime.zookeeper_watch import TopologyWatch
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.engine import Engine, check_words, running
 from tests.kubernetes_stub import KubernetesStub
 
@@ -273,7 +273,7 @@ def test_each_topology_hears_its_own(
 
     for watch in watches:
         watch.start()
-        eventually(lambda watch=watch: watch.active, 4.5)  # type: ignore[misc]
+        eventually(lambda watch=watch: watch.active, 4.5)
     tell(True, 3)
     eventually(lambda: onlooker.exists(f"{spouts_path(names[0])}/lines:lines-0"), 10)
     onlooker.create(deactivated_path(names[0]), b"by hand")

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kstorm.kafka import Broker, BrokerHosts, KafkaHosts, ZkHosts
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.old_kafka import OldKafka
 from tests.integration.spout_process import SpoutProcess, stored_offset

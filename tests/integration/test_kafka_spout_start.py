@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.local.servers import EmbeddedZooKeeper
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 

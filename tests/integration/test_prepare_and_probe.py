@@ -13,7 +13,7 @@ from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.settings import Settings
 from kstorm.runtime.topics import create_topic
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 
 Command = Callable[..., tuple[object, str, str]]
 TOPOLOGY = """

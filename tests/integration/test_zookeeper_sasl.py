@@ -14,7 +14,7 @@ from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper_client import make_client
 from kstorm.runtime.zookeeper_nodes import open_nodes
-from tests.integration.conftest import Eventually
+from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
 
 USER, PASSWORD, WRONG = "kstorm", 'sasl-"Pa55;\\', "wrong-Pa55"

@@ -4,6 +4,7 @@ The rule: a server keeps its port and its data over `stop`, `kill` and `restart`
 of a broker that comes back; and nothing that is here is shared with another run. Both are context managers.
 """
 
+import json
 import socket
 import time
 from abc import ABC, abstractmethod
@@ -146,7 +147,7 @@ class EmbeddedKafka(_EmbeddedServer):
         self._secure = {name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()}
         self._controller_port = reserve_port()
         self._settings = dict(settings or {})
-        self._java_options = [_QUICK_START] if quick_start else []
+        self._java_options = [QUICK_START] if quick_start else []
         self._detours = dict(detours or {})
         self._detour_ports = {name: reserve_port() for name in self._detours}
 
