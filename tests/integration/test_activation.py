@@ -273,7 +273,7 @@ def test_each_topology_hears_its_own(
 
     for watch in watches:
         watch.start()
-        eventually(lambda watch=watch: watch.active, 4.5)
+        eventually(lambda watch=watch: watch.active, 4.5)  # type: ignore[misc]
     tell(True, 3)
     eventually(lambda: onlooker.exists(f"{spouts_path(names[0])}/lines:lines-0"), 10)
     onlooker.create(deactivated_path(names[0]), b"by hand")
