@@ -15,6 +15,9 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
 
 Run = Callable[..., Engine]
+LONG_SECS = (
+    120.0  # a message timeout that no tree reaches on a busy machine, where the test says that nothing is replayed
+)
 
 
 def sentences(count: int) -> list[str]:
@@ -44,7 +47,7 @@ def run(
 
 def test_every_word_is_counted_exactly_once_when_nothing_fails(run: Run) -> None:
     """Without faults nothing is replayed, so the counts are the truth."""
-    engine, text = run("wordcount"), sentences(4000)
+    engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
     engine.produce(text)
     engine.await_done("sentences")
     assert check_words(engine, text) == Counter()
@@ -54,7 +57,7 @@ def test_every_word_is_counted_exactly_once_when_nothing_fails(run: Run) -> None
 
 def test_a_killed_acker_costs_no_replay(run: Run) -> None:
     """The ledger outlives its process: its trees complete after the restart."""
-    engine, text = run("wordcount"), sentences(6000)
+    engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("sentences", "acked", 500)
     engine.worker("acker-0").process.kill()
@@ -112,7 +115,7 @@ def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) 
 def test_a_stopped_process_leaves_the_group_if_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have its tasks at once; else its place would be kept for its session timeout, as it may come back."""
     monkeypatch.setenv("KSTORM_LEAVE_ON_STOP", "true")
-    engine, text = run("wordcount"), sentences(4000)
+    engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
     engine.processes.scale("split", 2)
     engine.await_spread("split")
     engine.produce(text)
