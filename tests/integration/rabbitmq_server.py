@@ -106,7 +106,9 @@ class RabbitMQServer:
         Mnesia, which keeps them, answers before that: a queue of the last second would be gone with the node.
         """
         control: list[str | Path] = [self._scripts / "rabbitmqctl", "eval", "mnesia:sync_log()."]
-        subprocess.run(control, env=os.environ | self._environment, check=True, capture_output=True, timeout=_START_SECS)
+        subprocess.run(
+            control, env=os.environ | self._environment, check=True, capture_output=True, timeout=_START_SECS
+        )
         self._node.kill()
 
     def pause(self) -> None:

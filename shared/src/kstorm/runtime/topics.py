@@ -55,10 +55,15 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
 
 
 def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
-    """Creates a topic; False if it is there already, whatever its partitions. Raises `BrokerError`."""
-    admin = Admin(settings).client
+    """Creates a topic, and waits until a client finds it; False if it is there already, whatever its partitions. Raises
+    `BrokerError`, or `TopicError` if it does not appear."""
+    admin = Admin(settings)
     new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
-    return _was_created(topic, admin.create_topics([new], request_timeout=_TIMEOUT)[topic])
+    created = _was_created(topic, admin.client.create_topics([new], request_timeout=_TIMEOUT)[topic])
+    deadline = time.monotonic() + _TIMEOUT
+    while not admin.partition_counts().get(topic):
+        _rest_until(deadline, topic)
+    return created
 
 
 def _was_created(name: str, answer: "Future[None]") -> bool:
@@ -86,9 +91,13 @@ def _check(topology: Topology, admin: Admin, wanted: dict[str, int]) -> None:
                     f"topic {name!r} has {found[name]} partitions, but topology {topology.name!r} has {count} tasks there: "
                     "a task count cannot change while a topology lives; use the old number, or another topology name"
                 )
-        if time.monotonic() > deadline:
-            raise TopicError(f"the topics {', '.join(wrong)} did not appear within {_TIMEOUT:.0f} s of being created")
-        time.sleep(0.05)
+        _rest_until(deadline, *wrong)
+
+
+def _rest_until(deadline: float, *topics: str) -> None:
+    if time.monotonic() > deadline:
+        raise TopicError(f"topics did not appear within {_TIMEOUT:.0f} s of being created: {', '.join(topics)}")
+    time.sleep(0.05)
 
 
 def topic_id(topic: str, settings: Settings) -> bytes:

@@ -80,6 +80,7 @@ class BoltProcess(Process):
     def checkpoint(self) -> Iterator[None]:
         """Results delivered, state stored, offsets committed, and only then the acks that wait for the state."""
         self.needs_checkpoint = False
+        self.unsaved = True  # a bolt may ack what it holds at any time, outside of all steps
         self._drain()
         acks, positions = self.outbox.drain_acks(), self.positions()
         changes = {task: state.take_changes() for task, state in self.states.items()}
