@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.e2e.release import Sample
 
-_HEADER = ("disturbance", "ready again, s", "longest stop, s", "words written again")
+_HEADER: Final = ("disturbance", "ready again, s", "longest stop, s", "words written again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ class Outcome:
 
     def show(self, console: Console) -> None:
         """On the terminal."""
-        table = Table(*_HEADER, box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False)
+        for number, name in enumerate(_HEADER):
+            table.add_column(name, justify="right" if number else "left", no_wrap=True)
         for row in self._rows():
             table.add_row(*row)
         console.print(table)
