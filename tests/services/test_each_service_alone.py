@@ -77,7 +77,7 @@ def test_a_service_imports_with_only_what_it_declares(service: str, uv: str, sou
         "--constraints",
         constraints,
     ]
-    install += ["--build-constraints", ROOT / ".kstorm" / "build-tools", sources / service]
+    install += ["--build-constraints", ROOT / "build-requirements.txt", sources / service]
     if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode:
         run(install)  # something is no longer in uv's cache
     modules = [f"kstorm_{service}", *IMPORTED_LATER.get(service, [])]
