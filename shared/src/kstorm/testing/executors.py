@@ -101,7 +101,7 @@ class BoltProcess(Process):
             before = bolt.executed
             self.world.run(bolt.tick(self.world.now))
             if bolt.executed != before:
-                self.changed = self.unsaved = True
+                self.changed = True
                 self.needs_checkpoint = bool(self.states)
 
     def close(self) -> None:
