@@ -14,6 +14,8 @@ from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper_client import make_client
 from kstorm.runtime.zookeeper_nodes import open_nodes
+from kstorm.runtime.zookeeper_topologies import deactivated_path
+from kstorm.runtime.zookeeper_watch import TopologyWatch
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
 
@@ -88,6 +90,26 @@ def test_a_wrong_sasl_password_is_told_and_tried_again(
         save(store, 1)
         assert store.problem() is None
         world.processes.pop().close()
+
+
+def test_a_topology_is_watched_once_its_login_is_let_in(
+    strict: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, eventually: Eventually
+) -> None:
+    """Until then it is said that it is not; `deactivate` is heard then."""
+    knowing = make_client(strict.connect, 10.0, LOGIN)
+    knowing.start(30)
+    knowing.create(deactivated_path(topic_prefix), b"by hand", makepath=True)
+    with EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind, Proxy() as way:
+        way.target = int(behind.connect.rpartition(":")[2])
+        watch = TopologyWatch(way.address, LOGIN, topic_prefix)
+        watch.start()
+        eventually(lambda: f"refuses: the user '{USER}' is not let in" in watch.problem, 20)
+        way.target = int(strict.connect.rpartition(":")[2])
+        eventually(lambda: watch.remark == "deactivated", 20)
+        eventually(lambda: watch.problem == "", 20)
+        watch.close()
+    knowing.stop()
+    knowing.close()
 
 
 def test_the_operators_command_is_told_so_too(world: World) -> None:

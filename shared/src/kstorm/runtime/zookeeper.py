@@ -24,13 +24,12 @@ from typing import Any, Final, Protocol
 
 from kazoo.client import KazooState
 from kazoo.exceptions import KazooException, NoAuthError
-from kazoo.protocol.states import KeeperState
 
 from kstorm.errors import BrokerError, FencedError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
-from kstorm.runtime.zookeeper_client import NOT_NOW, make_client, not_allowed, not_let_in
+from kstorm.runtime.zookeeper_client import NOT_NOW, is_ended, make_client, not_allowed, not_let_in
 from kstorm.runtime.zookeeper_lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper_leases import Leases
 from kstorm.topology import TopologyContext
@@ -237,7 +236,7 @@ class _Session:
                 self._connected, self._since = connected, time.monotonic()
             if state == KazooState.LOST:
                 self._leases.lost()
-                if self._client.client_state == KeeperState.AUTH_FAILED:
+                if is_ended(self._client):
                     self._refusal, self._ended = not_let_in(self._auth), True
             self._changed.notify_all()
 

@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError, ConfigError
@@ -57,6 +58,11 @@ def not_allowed(auth: str, path: str) -> str:
         f"{_who(auth)} may not use {path}: give KSTORM_ZOOKEEPER_AUTH the user and password with which that node, or the one "
         "above it, was made"
     )
+
+
+def is_ended(client: KazooClient) -> bool:
+    """Whether kazoo has ended its client, as it does where a login is refused: it must be started again."""
+    return bool(client.client_state == KeeperState.AUTH_FAILED)
 
 
 def not_let_in(auth: str) -> str:

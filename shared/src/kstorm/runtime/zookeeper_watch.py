@@ -13,7 +13,7 @@ import msgspec
 from kazoo.client import KazooState
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 
-from kstorm.runtime.zookeeper_client import NOT_NOW, make_client, not_allowed
+from kstorm.runtime.zookeeper_client import NOT_NOW, is_ended, make_client, not_allowed, not_let_in
 from kstorm.runtime.zookeeper_topologies import (
     Deactivation,
     SpoutReport,
@@ -48,6 +48,7 @@ class TopologyWatch:
         self._client.add_listener(self._heard)
         self._changed = threading.Condition()
         self._connected = self._ending = False
+        self._ended = False  # whether kazoo gave up, as it does where a login is refused
         self._look = True
         self._answered = False
         self._since = self._started = time.monotonic()
@@ -122,6 +123,7 @@ class TopologyWatch:
                 self._connected, self._since = connected, time.monotonic()
             if state == KazooState.LOST:
                 self._written = None  # the node goes with its session
+                self._ended = is_ended(self._client)
             self._look = True
             self._changed.notify_all()
 
@@ -138,14 +140,23 @@ class TopologyWatch:
                 self._changed.wait_for(self._has_work, _LOOK_AGAIN_SECS)  # should a watch have got lost
                 if self._ending:
                     return
-                if not self._connected:
+                ended, self._ended = self._ended, False
+                if not (ended or self._connected):
                     continue
                 self._look = False
                 report = self._report if self._due() else None
-            self._ask(report)
+            if ended:
+                self._start_again()
+            else:
+                self._ask(report)
 
     def _has_work(self) -> bool:
-        return self._ending or (self._connected and (self._look or self._due()))
+        return self._ending or self._ended or (self._connected and (self._look or self._due()))
+
+    def _start_again(self) -> None:
+        self._refuse(not_let_in(self._auth))
+        if not self._ending:
+            self._client.start_async()
 
     def _ask(self, report: SpoutReport | None) -> None:
         try:
