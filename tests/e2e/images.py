@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from kstorm.local.images.__main__ import main as build_images
 from rich.console import Console
 
 from kstorm.errors import LocalError
+from kstorm.local.images.__main__ import main as build_images
 
 _TARGETS: Final = ("spout", "bolt", "acker", "kafka", "zookeeper")
 
