@@ -66,6 +66,19 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     assert capfd.readouterr().out.splitlines()[1].split() == ["kstorm-bolt:t1", "0.0", "120.5"]
 
 
+def test_only_what_needs_jars_gets_them(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Laid out once, from this machine's cache, in place of the Dockerfile's stage that fetches them."""
+    stand_in(programs, "buildah", BUILDAH)
+    given: list[Path] = []
+    monkeypatch.setattr(images, "lay_out", given.append)
+    images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
+    assert not given
+    images.build_services(engines.find_engine(), ["acker", "kafka", "zookeeper"], "base:1", "t1")
+    [jars] = given
+    builds = [call for call in calls(programs, "buildah") if call.startswith("build ")]
+    assert [f"--build-context jars={jars}" in build for build in builds] == [False, False, True, True]
+
+
 def test_a_topology_is_built_on_each_service(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """From the folder where the command is given, as a user's own project."""
     stand_in(programs, "buildah", BUILDAH)
@@ -127,7 +140,6 @@ def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_
     }
     secrets = write_secrets(tmp_path, environ)
     assert secrets["uv"] == uv
-    assert "ivy" not in secrets
     registries = secrets["registries"]
     assert stat.S_IMODE(registries.stat().st_mode) == 0o600
     shell = f'. {registries} && echo "$PIP_INDEX_URL $UV_DEFAULT_INDEX ${{PIP_CERT-}}${{UV_CACHE_DIR-}}"'
@@ -137,5 +149,5 @@ def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_
 
 def test_settings_that_are_not_there_are_an_error(programs: Path, tmp_path: Path) -> None:
     """A build without them would ask the wrong registry."""
-    with pytest.raises(LocalError, match=r"the settings of ivy should be in /no/ivy\.xml, and there is no such file"):
-        write_secrets(tmp_path, {"PATH": str(programs), "KSTORM_IVY_SETTINGS": "/no/ivy.xml"})
+    with pytest.raises(LocalError, match=r"the settings of uv should be in /no/uv\.toml, and there is no such file"):
+        write_secrets(tmp_path, {"PATH": str(programs), "UV_CONFIG_FILE": "/no/uv.toml"})

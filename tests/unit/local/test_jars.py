@@ -8,7 +8,7 @@ import pytest
 
 from kstorm.errors import LocalError
 from kstorm.local import jars
-from kstorm.local.jars import KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, kafka_jars, read_list, zookeeper_classpath
+from kstorm.local.jars import KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, kafka_jars, lay_out, read_list, zookeeper_classpath
 
 SETTINGS = """\
 <ivysettings>
@@ -49,6 +49,14 @@ def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[s
     ]
     assert kafka_jars() == paths
     assert capsys.readouterr().err == ""
+
+
+def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) -> None:
+    """Copies, since the folder is given to a build that may change it."""
+    lay_out(tmp_path / "jars")
+    folders = {folder.name: {jar.name for jar in folder.iterdir()} for folder in (tmp_path / "jars").iterdir()}
+    assert folders["kafka"] == folders["spark"] == {"one-1.0.jar", "two-1.0.jar"}
+    assert folders["zookeeper"] == {jar.name for jar in zookeeper_classpath()}
 
 
 def test_two_that_fetch_at_once_fetch_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

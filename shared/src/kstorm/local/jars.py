@@ -90,6 +90,14 @@ def prepare() -> None:
     spark_jars()
 
 
+def lay_out(folder: Path) -> None:
+    """Copy the jars of the container images to `folder`, which must not be there: kafka, zookeeper and spark."""
+    for name, paths in (("kafka", kafka_jars()), ("zookeeper", zookeeper_classpath()), ("spark", spark_jars())):
+        (folder / name).mkdir(parents=True)
+        for path in paths:
+            shutil.copyfile(path, folder / name / path.name)
+
+
 def list_path(set_name: str) -> Path:
     """The file beside this module that lists the jars of a set."""
     return Path(__file__).with_name(f"{set_name}.sha256")

@@ -24,9 +24,11 @@ from kstorm.errors import LocalError
 from kstorm.local.cli import run_command
 from kstorm.local.images.engine import Engine, find_engine, load
 from kstorm.local.images.registries import write_secrets
+from kstorm.local.jars import lay_out
 
 SERVICES: Final = ("spout", "bolt", "acker")
 TARGETS: Final = (*SERVICES, "pipeline", "kafka", "zookeeper")
+_WITHOUT_JARS: Final = frozenset(SERVICES)
 _ROOT: Final = Path(__file__).parents[5]
 _DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -74,13 +76,19 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) -> list[str]:
-    """Build targets of our Dockerfile; the names of the images."""
+    """Build targets of our Dockerfile, with the jars that this machine has or fetches; the names of the images."""
     arguments = {"BASE_IMAGE": base, "VERSION": tag, "REVISION": revision()}
     images = {target: f"kstorm-{target}:{tag}" for target in targets}
     with tempfile.TemporaryDirectory(prefix="kstorm-images-") as folder:
         secrets = write_secrets(Path(folder))
+        jars = Path(folder, "jars")
+        if not _WITHOUT_JARS.issuperset(targets):
+            lay_out(jars)
         for target, image in images.items():
-            engine.build(_DOCKERFILE, _ROOT, image, target=target, arguments=arguments, secrets=secrets)
+            contexts = {} if target in _WITHOUT_JARS else {"jars": jars}
+            engine.build(
+                _DOCKERFILE, _ROOT, image, target=target, arguments=arguments, secrets=secrets, contexts=contexts
+            )
     return list(images.values())
 
 

@@ -27,12 +27,17 @@ class Engine(ABC):
         *,
         arguments: Mapping[str, str],
         secrets: Mapping[str, Path] | None = None,
+        contexts: Mapping[str, Path] | None = None,
         target: str = "",
     ) -> None:
-        """Build `image`; what the program says goes to standard error. `secrets` are files by their id in the Dockerfile."""
+        """Build `image`; what the program says goes to standard error.
+
+        `secrets` are files by their id in the Dockerfile, `contexts` folders that stand for its stages of that name.
+        """
         command = [*self._build, "--file", str(dockerfile), "--tag", image]
         command += [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         command += [part for name, path in (secrets or {}).items() for part in ("--secret", f"id={name},src={path}")]
+        command += [part for name, path in (contexts or {}).items() for part in ("--build-context", f"{name}={path}")]
         command += ["--target", target] if target else []
         if subprocess.run([*command, str(context)], stdout=sys.stderr, check=False).returncode:
             raise LocalError(f"{self._build[0]} could not build {image}; what is above says why")

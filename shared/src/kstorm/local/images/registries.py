@@ -35,9 +35,10 @@ def write_secrets(folder: Path, environ: Mapping[str, str] = os.environ) -> dict
     found = {"registries": registries}
     if bundle := machine_bundle():
         found["certificates"] = bundle
-    for name, path in (("uv", _uv_settings(environ)), ("ivy", environ.get("KSTORM_IVY_SETTINGS"))):
-        if path:
-            found[name] = _existing(name, Path(path))
+    if settings := _uv_settings(environ):
+        if not Path(settings).is_file():
+            raise LocalError(f"the settings of uv should be in {settings}, and there is no such file")
+        found["uv"] = Path(settings).absolute()
     return found
 
 
@@ -57,9 +58,3 @@ def _uv_settings(environ: Mapping[str, str]) -> str | None:
         return chosen
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/"), ".config"))
     return next((str(path) for path in (home / "uv/uv.toml", Path("/etc/uv/uv.toml")) if path.is_file()), None)
-
-
-def _existing(name: str, path: Path) -> Path:
-    if not path.is_file():
-        raise LocalError(f"the settings of {name} should be in {path}, and there is no such file")
-    return path.absolute()
