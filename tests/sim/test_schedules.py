@@ -10,7 +10,8 @@ import os
 
 import pytest
 
-from kstorm.local.sim.many import Outcome, sweep
+from kstorm.local.sim.many import sweep
+from kstorm.local.sim.outcome import Outcome
 from kstorm.local.sim.reached import all_lines
 from kstorm.testing import LocalCluster
 from kstorm.testing.simulation import Truth, run_schedule, run_topology

@@ -31,6 +31,9 @@ def main() -> int:
         help="processes (default: as many as CPUs)",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as a page, in Markdown")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep there what is done, and go on from it after an interruption"
+    )
     arguments = parser.parse_args()
     if arguments.trace and arguments.seed is None:
         parser.error("--trace tells the story of one schedule: name it with --seed")
@@ -51,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from kstorm.local.sim.many import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return run_many(seeds, arguments.workers, arguments.report, console)
+    return run_many(seeds, arguments.workers, arguments.report, console, arguments.resume)
 
 
 def _positive(text: str) -> int:

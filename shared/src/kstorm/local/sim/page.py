@@ -6,21 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.local.sim.outcome import Outcome
 from kstorm.local.sim.reached import all_lines, rarely, source
-
-if TYPE_CHECKING:
-    from kstorm.local.sim.many import Outcome
 
 _RARE = 0.01
 _MOST_RARE = 15
 
 
-def print_outcome(outcome: "Outcome", workers: int, console: Console) -> None:
+def print_outcome(outcome: Outcome, workers: int, console: Console) -> None:
     """As tables; violations last, where they are seen."""
     console.print(_summary(outcome, workers))
     console.print(_table(("fault", "times"), _counts(outcome.faults)))
@@ -33,7 +30,7 @@ def print_outcome(outcome: "Outcome", workers: int, console: Console) -> None:
         console.print("replay one with ./run sim --seed SEED --trace")
 
 
-def write_page(outcome: "Outcome", seeds: Sequence[int], workers: int, path: Path) -> None:
+def write_page(outcome: Outcome, seeds: Sequence[int], workers: int, path: Path) -> None:
     """The same as a section of a page in Markdown."""
     machine = f"Python {sys.version.split()[0]} on {platform.machine()}"
     lines = [
@@ -50,7 +47,7 @@ def write_page(outcome: "Outcome", seeds: Sequence[int], workers: int, path: Pat
     path.write_text("\n".join(lines))
 
 
-def _summary(outcome: "Outcome", workers: int) -> str:
+def _summary(outcome: Outcome, workers: int) -> str:
     rate = outcome.schedules / outcome.seconds if outcome.seconds else 0.0
     return (
         f"{outcome.schedules:,} schedules in {outcome.seconds:,.0f} s on {workers} processes ({rate:.0f} a second): "
@@ -59,7 +56,7 @@ def _summary(outcome: "Outcome", workers: int) -> str:
     )
 
 
-def _coverage(outcome: "Outcome") -> str:
+def _coverage(outcome: Outcome) -> str:
     lines = all_lines()
     share = len(lines & outcome.reached.keys()) / len(lines)
     return f"{outcome.traced:,} traced schedules reached {share:.1%} of the protocol's {len(lines):,} lines."
@@ -69,7 +66,7 @@ def _counts(counts: Counter[str]) -> list[tuple[str, str]]:
     return [(name, f"{count:,}") for name, count in counts.most_common()]
 
 
-def _rare(outcome: "Outcome") -> list[tuple[str, str, str]]:
+def _rare(outcome: Outcome) -> list[tuple[str, str, str]]:
     rare = rarely(outcome.reached, outcome.traced, _RARE)
     shown = [
         (f"{line[0]}:{line[1]}", f"{count:,} of {outcome.traced:,}", source(line)) for line, count in rare[:_MOST_RARE]
