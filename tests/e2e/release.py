@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.kube import Kube, in_checkout, run, until
 
 NAME: Final = "wordcount"
@@ -43,11 +44,12 @@ class Release:
 
     def install(self) -> None:
         """`helm install --wait`."""
-        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values(self.tag))
+        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values())
 
     def upgrade(self, tag: str) -> None:
-        """`helm upgrade --wait` to images of another tag."""
-        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(tag))
+        """`helm upgrade --wait` to the services' images of another tag."""
+        others = (part for role in SERVICES for part in ("--set-string", f"images.{role}.tag={tag}"))
+        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(), *others)
 
     def test(self) -> None:
         """`helm test`."""
@@ -123,8 +125,8 @@ class Release:
     def _broker(self) -> str:
         return f"{NAME}-kafka:9092"
 
-    def _values(self, tag: str) -> list[str]:
-        settings = ("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m")
+    def _values(self) -> list[str]:
+        settings = ("--set-string", f"image.tag={self.tag}", "--wait", "--timeout", "6m")
         return ["-f", str(self._generated), "-f", str(_VALUES), *settings]
 
 
