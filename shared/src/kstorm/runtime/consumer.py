@@ -29,6 +29,7 @@ _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _REVOKE_SECONDS = 60.0
 _LEAVE_SECONDS = 2.0
+_FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 _NOT_ALLOWED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -197,16 +198,17 @@ class TaskConsumer(threading.Thread):
         error = message.error()
         if error is None:
             return True
-        if error.code() == KafkaError.FENCED_INSTANCE_ID:
+        if _FENCED in error.str():  # librdkafka's code says no more than that it is fatal
             raise FencedError(
-                f"another process runs as {self._settings.instance!r}: give each process of a component its own KSTORM_INSTANCE"
+                f"another process runs as {self._settings.instance!r}, or a restarted broker takes this one for another: it "
+                "ends, and may start anew; give each process of a component its own KSTORM_INSTANCE"
             )
         if error.code() in _NOT_ALLOWED:
             raise BrokerError(
                 f"Kafka lets this user not read {self._topic!r} as one of the group {self._group!r}: {error.str()}; "
                 "allow it READ on both"
             )
-        if error.fatal():
+        if error.fatal() or error.code() == KafkaError._FATAL:
             raise BrokerError(f"reading {self._topic!r} failed for good: {error.str()}")
         if error.code() != KafkaError._PARTITION_EOF:
             self._log.warning("consumer_error", error=error.str())

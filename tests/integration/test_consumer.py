@@ -1,0 +1,73 @@
+"""A consumer that Kafka has shut out for good ends its process: one that stayed would be ready, and read nothing."""
+
+import asyncio
+
+import structlog
+from confluent_kafka import Message
+
+from kstorm.errors import FencedError
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.consumer import TaskConsumer
+from kstorm.runtime.settings import Settings
+from tests.integration.engine import make_topics
+
+
+class Owner:
+    """Of tasks that need nothing."""
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Event()
+        self.fault: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: Exception) -> None:
+        """Called by the consumer's thread."""
+        self.fault.get_loop().call_soon_threadsafe(self.fault.set_result, error)
+
+    async def assigned(self, partitions: list[int]) -> None:
+        self.ready.set()
+
+    async def revoked(self, partitions: list[int]) -> None:
+        """Nothing to finish."""
+
+    async def lost(self, partitions: list[int]) -> None:
+        """Nothing to stop."""
+
+    def deliver(self, records: list[Message]) -> None:
+        """None comes."""
+
+
+def member(kafka: EmbeddedKafka, topic: str, owner: Owner) -> TaskConsumer:
+    """A process of a component, by the one name that all of these have."""
+    consumer = TaskConsumer(
+        Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, instance="count-0"),
+        topic=topic,
+        group=topic,
+        session_timeout_ms=6000,
+        owner=owner,
+        loop=asyncio.get_running_loop(),
+        fatal=owner.fail,
+        log=structlog.get_logger(),
+    )
+    consumer.start()
+    return consumer
+
+
+async def test_of_two_processes_with_one_name_the_first_ends(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """Kafka shuts it out, which librdkafka tells by an error among the records."""
+    make_topics(kafka.bootstrap, {topic_prefix: 1})
+    first, second = Owner(), Owner()
+    consumers = []
+    try:
+        async with asyncio.timeout(60):
+            for owner in (first, second):
+                consumers.append(member(kafka, topic_prefix, owner))
+                await owner.ready.wait()
+            fault = await first.fault
+        assert isinstance(fault, FencedError)
+        assert "another process runs as 'count-0'" in str(fault)
+        assert "KSTORM_INSTANCE" in str(fault)
+        assert not second.fault.done()
+        assert consumers[1].assignment == {0}
+    finally:
+        for consumer in consumers:
+            await asyncio.to_thread(consumer.stop)
