@@ -2,17 +2,22 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import kstorm
 from kstorm.errors import ConfigError
 from kstorm.local.sim.outcome import Outcome
 
-_ELSEWHERE: Final = ("local", "cli")
-"""Packages of ours that no schedule runs."""
+_LIST_FILES: Final = """
+import sys, kstorm.testing.simulation
+for name, module in list(sys.modules.items()):
+    if name.partition(".")[0] == "kstorm":
+        print(name, module.__file__)
+"""
 
 
 class Journal:
@@ -65,11 +70,10 @@ class Journal:
 
 
 def _code() -> str:
-    """A digest of all that a schedule runs."""
-    root = Path(kstorm.__file__).parent
-    files = sorted(path.relative_to(root) for path in root.rglob("*.py"))
+    """A digest of all of ours that a schedule runs: what its package imports."""
+    printed = subprocess.run([sys.executable, "-c", _LIST_FILES], capture_output=True, text=True, check=True).stdout
     digest = hashlib.sha256()
-    for path in files:
-        if path.parts[0] not in _ELSEWHERE:
-            digest.update(str(path).encode() + b"\0" + (root / path).read_bytes())
+    for line in sorted(printed.splitlines()):
+        module, _, path = line.partition(" ")
+        digest.update(module.encode() + b"\0" + Path(path).read_bytes())
     return digest.hexdigest()
