@@ -72,7 +72,9 @@ def test_every_target_is_a_stage() -> None:
     """Of the Dockerfile that the artifact names."""
     for artifact in CONFIG["build"]["artifacts"]:
         if target := artifact["docker"].get("target"):
-            stages = re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / artifact["docker"]["dockerfile"]).read_text(), re.MULTILINE)
+            stages = re.findall(
+                r"^FROM \S+ AS (\S+)$", (ROOT / artifact["docker"]["dockerfile"]).read_text(), re.MULTILINE
+            )
             assert target in stages
 
 
