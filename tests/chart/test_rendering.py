@@ -7,11 +7,13 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
+import yaml
 
-from tests.chart.conftest import CHART, CI_VALUES, KUBERNETES, Objects, containers, pod_specs
+from tests.chart.conftest import CHART, CI_VALUES, KUBERNETES, Objects, Render, containers, one, pod_specs
 
 Helm = Callable[..., subprocess.CompletedProcess[str]]
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}
+OLDEST = "1.27"
 
 
 def test_there_is_a_file_for_every_way_to_run_it() -> None:
@@ -27,11 +29,17 @@ def test_lint(helm: Helm, values: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_object_is_valid(objects: Objects) -> None:
+@pytest.mark.parametrize("version", [OLDEST, KUBERNETES])
+def test_every_object_is_valid(objects: Objects, version: str) -> None:
     """By the schemas of Kubernetes, no field unknown; custom resources are of kinds that we know."""
     for each in objects:
         if each["kind"] not in CUSTOM:
-            kubernetes_validate.validate(each, KUBERNETES, strict=True)
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_oldest_version_is_the_one_that_the_chart_says() -> None:
+    """Helm refuses older ones."""
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={OLDEST}.0-0"
 
 
 def test_every_object_says_whose_it_is(objects: Objects) -> None:
@@ -54,6 +62,7 @@ def test_pods_pass_the_restricted_profile(objects: Objects) -> None:
     for spec in pod_specs(objects).values():
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 10001
+        assert spec["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
         kinds = {kind for volume in spec["volumes"] for kind in volume.keys() - {"name"}}
@@ -103,3 +112,23 @@ def test_no_selector_takes_pods_of_another_workload(objects: Objects) -> None:
             w["metadata"]["name"] for w in workloads if selector <= w["spec"]["template"]["metadata"]["labels"].items()
         ]
         assert taken == [each["metadata"]["name"]]
+
+
+def test_every_pod_that_has_a_name_in_dns_is_the_topology_s(objects: Objects) -> None:
+    """The headless Service takes spouts, bolts and ackers, ready or not, and neither servers nor the pipeline."""
+    service = one(objects, "Service", "wordcount")["spec"]
+    assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+    for each in objects:
+        if each["kind"] in ("Deployment", "StatefulSet"):
+            template = each["spec"]["template"]
+            taken = service["selector"].items() <= template["metadata"]["labels"].items()
+            assert taken == (template["spec"]["containers"][0]["name"] in ("spout", "bolt", "acker"))
+
+
+def test_accounts(render: Render) -> None:
+    """One of the release's own that may do nothing, or one that is there."""
+    own = one(render(), "ServiceAccount", "wordcount")
+    assert own["automountServiceAccountToken"] is False
+    objects = render({"serviceAccount": {"create": False, "name": "streams"}})
+    assert not [each for each in objects if each["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole")]
+    assert {spec["serviceAccountName"] for spec in pod_specs(objects).values()} == {"streams"}

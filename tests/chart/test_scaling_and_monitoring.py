@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from kstorm.runtime.settings import load_topology
-from tests.chart.conftest import CHART, Render, one
+from tests.chart.conftest import Render, one
 
 SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
 
@@ -38,8 +38,12 @@ def test_keda_asks_for_the_lag_of_the_group_that_a_bolt_has(render: Render) -> N
             assert trigger["authenticationRef"] == {"name": "wordcount-kafka"}
             asked = trigger["metadata"]
             assert all(isinstance(value, str) for value in asked.values())
+            assert (asked["offsetResetPolicy"], asked["excludePersistentLag"]) == ("earliest", "true")
             assert (asked["bootstrapServers"], asked["sasl"]) == ("kafka.kafka:9093", "scram_sha512")
             spec = each["spec"]
+            down = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
+            assert down["stabilizationWindowSeconds"] >= 300
+            assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
             found[each["metadata"]["name"]] = (
                 spec["scaleTargetRef"]["kind"],
                 asked["topic"],
@@ -107,10 +111,3 @@ def test_extra_objects_are_templates(render: Render) -> None:
     """In their strings."""
     found = one(render(base="prod"), "ConfigMap", "wordcount-extra")
     assert found["data"] == {"topology": "wordcount"}
-
-
-def test_notes_name_what_there_is() -> None:
-    """Produce, watch, scale, remove."""
-    notes = (CHART / "templates" / "NOTES.txt").read_text()
-    for command in ("helm test", "get pods", "scale ", "helm uninstall", "delete pvc"):
-        assert command in notes

@@ -1,5 +1,6 @@
 """skaffold.yaml names what there is: files, images, values of the chart, and the words that the chart's test says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,25 @@ def test_every_image_is_built() -> None:
     deployed = {text.strip("{}").removeprefix(".IMAGE_").partition("_")[2].replace("_", "-") for text in templates}
     verified = {case["container"]["image"] for case in CONFIG["verify"]}
     assert required | deployed | verified == built
+
+
+def test_every_target_is_a_stage() -> None:
+    """Of the Dockerfile that the artifact names."""
+    for artifact in CONFIG["build"]["artifacts"]:
+        if target := artifact["docker"].get("target"):
+            stages = re.findall(
+                r"^FROM \S+ AS (\S+)$", (ROOT / artifact["docker"]["dockerfile"]).read_text(), re.MULTILINE
+            )
+            assert target in stages
+
+
+def test_an_image_is_made_from_the_one_that_it_requires() -> None:
+    """skaffold passes that under its alias, but only if there is such an ARG; a default would be looked for before it is built."""
+    for artifact in CONFIG["build"]["artifacts"]:
+        for required in artifact.get("requires", []):
+            lines = (ROOT / artifact["docker"]["dockerfile"]).read_text().splitlines()
+            assert f"ARG {required['alias']}" in lines
+            assert f"FROM ${{{required['alias']}}}" in lines
 
 
 @pytest.mark.parametrize("name", ["dev", "ci", "debug", "prod"])

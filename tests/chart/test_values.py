@@ -99,6 +99,13 @@ def comment_above(key: str) -> str:
     return "\n".join(LINES[first:at])
 
 
+def test_the_readme_has_a_line_for_every_value() -> None:
+    """Of the first level: the first sentence of the comment above it."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE)
+    comments = {key: comment_above(key).replace("\n", " ").replace("# ", "") for key in VALUES}
+    assert rows == [(key, comment[: f"{comment} ".index(". ") + 1]) for key, comment in comments.items()]
+
+
 def test_every_value_has_a_comment() -> None:
     """In the line above it."""
     bare = [
@@ -119,7 +126,9 @@ def test_every_value_has_a_comment() -> None:
         ({"components": {"split": {"replicas": "2"}}}, "replicas"),
         ({"components": {"new": {"tasks": 1}}}, "kind"),
         ({"components": {"two words": {"kind": "bolt", "tasks": 1}}}, "two words"),
+        ({"components": {"split": {"autoscaling": {"keda": {"minReplicas": 0}}}}}, "minReplicas"),
         ({"ackers": {"autoscaling": {"hpa": {"enabled": True}}}}, "autoscaling"),
+        ({"defaults": {"podDisruptionBudget": {"maxUnavailable": 0}}}, "maxUnavailable"),
         ({"topology": "examples/wordcount.py"}, "topology"),
         ({"topologyFiles": {"../escape.py": ""}}, "escape"),
         ({"kafka": {"password": "x"}}, "password"),

@@ -46,6 +46,14 @@ def test_how_a_process_comes_back(render: Render) -> None:
             assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
+def test_memory_is_not_lost_to_arenas(objects: Objects) -> None:
+    """Of glibc, of which every service has two."""
+    for name, spec in pod_specs(objects).items():
+        for container in spec["containers"]:
+            if container["name"] in ("spout", "bolt", "acker"):
+                assert environment(container)["MALLOC_ARENA_MAX"] == "2", name
+
+
 def test_every_variable_is_a_setting(objects: Objects) -> None:
     """Nothing is set that no service reads; a bolt knows its component, an acker has none."""
     known = {f"KSTORM_{name.upper()}" for name in Settings.__dataclass_fields__}
@@ -169,6 +177,25 @@ def test_new_code_restarts_pods(render: Render) -> None:
     one_text["metadata"]["annotations"]["checksum/topology"] = other["metadata"]["annotations"]["checksum/topology"]
     assert one_text == other
     assert "0.1.0" not in json.dumps(one_text["metadata"])
+
+
+def test_an_upgrade_changes_nothing_that_kubernetes_keeps(render: Render) -> None:
+    """Else it would be refused: what selects pods, and what a StatefulSet asks of volumes, which no version is in."""
+    fixed = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
+    changed = {
+        "topologyId": "{{ .Release.Revision }}",
+        "image": {"tag": "2.0.0"},
+        "log": {"level": "DEBUG"},
+        "defaults": {"resources": {"limits": {"memory": "1Gi"}}, "podLabels": {"team": "words"}},
+        "components": {"split": {"replicas": 4}, "count": {"replicas": 2}},
+    }
+    before, after = render(base="dev"), render(changed, base="dev")
+    for each in before:
+        if each["kind"] in ("Deployment", "StatefulSet"):
+            now = one(after, each["kind"], each["metadata"]["name"])["spec"]
+            kept = {field: each["spec"].get(field) for field in fixed}
+            assert {field: now.get(field) for field in fixed} == kept
+            assert "0.1.0" not in json.dumps(kept)
 
 
 def test_diagnostic_mode(render: Render) -> None:

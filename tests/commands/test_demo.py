@@ -88,10 +88,10 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventuall
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
     with started("topology", "examples.wordcount:topology", home=tmp_path) as topology:
-        eventually(lambda: "kstorm.local.produce" in topology.said, 300)
-        command = next(line for line in topology.said.splitlines() if "kstorm.local.produce" in line).split()
+        eventually(lambda: "kstorm.cli produce" in topology.said, 300)
+        command = next(line for line in topology.said.splitlines() if "kstorm.cli produce" in line).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
-        bootstrap = command[-2]
+        bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)

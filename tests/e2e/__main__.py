@@ -78,6 +78,10 @@ def _story(release: Release, next_tag: str, arguments: argparse.Namespace, conso
     with console.status("helm test"):
         release.test()
     console.print("helm test passed")
+    if not arguments.short:
+        with console.status("kstorm kill"):
+            release.kill()
+        console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
     return Outcome(episodes, samples, audit, posted, left, _circumstances(version, arguments.rate))
 

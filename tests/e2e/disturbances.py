@@ -1,8 +1,10 @@
 """What is done to the release while messages flow: what an operator does, and what happens to one."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kstorm.errors import LocalError
 from tests.e2e.release import ACKER, BOLTS, SPOUT, Release
 
 
@@ -28,6 +30,9 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
         yield Disturbance(f"the pod of {bolt} is deleted", lambda bolt=bolt: _delete_pod(release, bolt))  # type: ignore[misc]
     yield Disturbance("the pod of count is deleted by force", lambda: _delete_pod(release, "count", "--force"))
     yield Disturbance("helm upgrade to a new image", lambda: release.upgrade(next_tag))
+    yield Disturbance("kstorm scale split and sink, 1 to 2", lambda: release.kstorm("scale", "split=2", "sink=2"))
+    yield Disturbance("kstorm restart, all of it", lambda: release.kstorm("restart"))
+    yield Disturbance("kstorm drain, 3 s, kstorm activate", lambda: _pause(release))
     for server in ("kafka", "zookeeper"):
         yield Disturbance(f"{server} is restarted", lambda server=server: _restart(release, server))  # type: ignore[misc]
 
@@ -38,6 +43,15 @@ def _scale(release: Release, component: str, replicas: int) -> None:
 
 def _delete_pod(release: Release, component: str, *how: str) -> None:
     release.kube.kubectl("delete", f"pod/{release.pods(component)[0]}", "--wait", *how)
+
+
+def _pause(release: Release) -> None:
+    release.kstorm_in_spout("drain")
+    stands_at = release.samples()[-1].sink
+    time.sleep(3)
+    if release.samples()[-1].sink != stands_at:
+        raise LocalError(f"the sink has grown from {stands_at:,} records although the topology is drained")
+    release.kstorm_in_spout("activate")
 
 
 def _restart(release: Release, server: str) -> None:

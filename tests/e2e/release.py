@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kstorm.errors import LocalError
 from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.kube import Kube, in_checkout, run, until
 
@@ -43,8 +44,11 @@ class Release:
         self._generated.write_text(values_of(_TOPOLOGY))
 
     def install(self) -> None:
-        """`helm install --wait`."""
-        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values())
+        """`helm install --wait`, into a namespace that lets nothing run but what the restricted profile allows."""
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        name = self.kube.namespace
+        self.kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        self.kube.helm("install", NAME, str(_CHART), *self._values())
 
     def upgrade(self, tag: str) -> None:
         """`helm upgrade --wait` to the services' images of another tag."""
@@ -86,6 +90,26 @@ class Release:
         """Waits until every component is as it should be."""
         for workload in self.workloads():
             self.kube.roll_out(workload)
+
+    # What the operator's command does.
+
+    def kstorm(self, verb: str, *arguments: str) -> str:
+        """`kstorm VERB wordcount …`, from this machine."""
+        command = [sys.executable, "-m", "kstorm.cli", verb, NAME, *arguments, "--namespace", self.kube.namespace]
+        return run(command, timeout=300)
+
+    def kstorm_in_spout(self, verb: str) -> str:
+        """The same for a verb that asks ZooKeeper, in the spout's pod, which knows it."""
+        return self.kube.kubectl("exec", self.pods(SPOUT)[0], "--", "kstorm", verb, NAME)
+
+    def kill(self) -> None:
+        """`kstorm kill --wait`. Raises `LocalError` if a pod is to run afterwards."""
+        with self.kube.forwarded(self.server("zookeeper"), 2181) as zookeeper:
+            self.kstorm("kill", "--wait", "60", "--zookeeper", zookeeper)
+        label = f"app.kubernetes.io/instance={NAME},kstorm.io/topology"
+        for found in self.kube.items("deployments,statefulsets", "-l", label):
+            if found["spec"]["replicas"]:
+                raise LocalError(f"{found['metadata']['name']} has {found['spec']['replicas']} replicas, and is killed")
 
     # What feeds and audits it.
 

@@ -1,9 +1,12 @@
-"""`kstorm prepare` and `kstorm probe` on a real Kafka, as the chart's Job and its test run them."""
+"""`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes run them."""
 
+import io
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -126,3 +129,52 @@ def test_probe_says_what_did_not_come(
     eventually(lambda: len(partitions(kafka, ends[1::2])) == 2, 20)
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
     assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)
+
+
+def test_what_is_produced_can_be_consumed(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message for each line that has something, whatever bytes it is of; a line for each record, or for each one's last."""
+    topic = f"{topic_prefix}-in"
+    create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, 2)
+    eventually(lambda: partitions(kafka, [topic]) == {topic: 2}, 20)
+    assert kstorm("four", "consume", topic) == (0, "", "")
+    typed = b"the cow\n\n  jumped \n\xff\n" + b"over\n" * 9
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+    assert kstorm("four", "produce", topic) == (0, "", "")
+    code, shown, complaint = kstorm("four", "consume", topic)
+    assert (code, complaint) == (0, "")
+    assert sorted(shown.splitlines()) == sorted(["\tthe cow", "\tjumped", "\t\ufffd", *["\tover"] * 9])
+    last = kstorm("four", "consume", topic, "--tail", "1", "--bootstrap", kafka.bootstrap)[1].splitlines()
+    assert len(last) in (1, 2)
+    assert set(last) <= set(shown.splitlines())
+
+
+def test_a_topic_is_followed_until_ctrl_c(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes later is shown as well."""
+    topic = f"{topic_prefix}-out"
+    create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, 1)
+    eventually(lambda: partitions(kafka, [topic]) == {topic: 1}, 20)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+
+    class Screen(io.StringIO):
+        def flush(self) -> None:
+            if "moon" in self.getvalue():
+                raise KeyboardInterrupt
+            producer.produce(topic, b"moon", key=b"cow")
+            producer.flush(20)
+
+    screen = Screen()
+    monkeypatch.setattr("kstorm.cli.consume.sys", SimpleNamespace(stdout=screen))
+    assert kstorm("four", "consume", topic, "--follow")[0] == 0
+    assert "cow\tmoon\n" in screen.getvalue()
+
+
+@pytest.mark.parametrize("verb", ["produce", "consume"])
+def test_a_topic_that_is_not_there(kstorm: Command, topic_prefix: str, verb: str) -> None:
+    """Is not made by asking for it."""
+    code, _, complaint = kstorm("four", verb, topic_prefix)
+    assert code == 2
+    assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or name another\n")

@@ -90,8 +90,9 @@ def test_a_topology_is_built_on_each_service(programs: Path, monkeypatch: pytest
         "wc-acker:t1",
     ]
     builds = [call for call in calls(programs, "buildah") if call.startswith("build ")]
-    assert [re.findall("SERVICE=([a-z]+)", build) for build in builds] == [["spout"], ["bolt"], ["acker"]]
-    assert all("TAG=t1" in build and build.endswith(f" {tmp_path}") for build in builds)
+    given = [re.findall("--build-arg ([^ ]+)", build) for build in builds]
+    assert given == [[f"KSTORM_IMAGE=kstorm-{service}:t1"] for service in ("spout", "bolt", "acker")]
+    assert all(build.endswith(f" {tmp_path}") for build in builds)
 
 
 def test_what_fails_is_named(programs: Path) -> None:

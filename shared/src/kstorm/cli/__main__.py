@@ -9,10 +9,12 @@ from typing import NoReturn
 import typer
 
 from kstorm.cli import activation, offsets, topology
+from kstorm.cli.consume import consume
 from kstorm.cli.kill import kill
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
+from kstorm.cli.produce import produce
 from kstorm.cli.rollout import restart, scale
 from kstorm.cli.values import values
 from kstorm.errors import KstormError
@@ -30,6 +32,8 @@ for verb in (
     values,
     prepare,
     probe,
+    produce,
+    consume,
     scale,
     restart,
     logs,

@@ -1,6 +1,5 @@
 """`kstorm probe`: sends one message to a running topology, and waits until it has come out. `helm test` runs it."""
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,9 +9,9 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from kstorm.cli.broker import num_partitions, settings_for
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.runtime.admin import Admin
-from kstorm.runtime.settings import Settings, with_or_without_topology
+from kstorm.runtime.settings import Settings
 
 _MARKER: Final = "{marker}"
 _POLL_SECS: Final = 0.2
@@ -33,7 +32,7 @@ def probe(
     """Sends a message to the source topic and waits for what comes of it in the sink topic."""
     if _MARKER in expect and _MARKER not in message:
         raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
-    settings = with_or_without_topology(os.environ)
+    settings = settings_for(None)
     marker = f"probe{uuid.uuid4().hex}"
     with _end_of(settings, sink) as consumer:
         started = time.monotonic()
@@ -46,9 +45,7 @@ def probe(
 @contextmanager
 def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
     """A consumer that reads what comes to a topic from now on, and takes no part in any group."""
-    partitions = Admin(settings).partition_counts().get(topic)
-    if not partitions:
-        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or name another")
+    partitions = num_partitions(settings, topic)
     consumer = Consumer({**settings.client_config, "group.id": "kstorm-probe", "enable.auto.commit": False})
     try:
         places = []

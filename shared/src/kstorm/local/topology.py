@@ -135,7 +135,7 @@ def _print_how_to(console: Console, endpoints: Endpoints, sources: list[str]) ->
         highlight=False,
     )
     for topic in sources:
-        command = f"{sys.executable} -m kstorm.local.produce {endpoints.bootstrap} {topic}"
+        command = f"{sys.executable} -m kstorm.cli produce {topic} --bootstrap {endpoints.bootstrap}"
         console.print("what you type into this, in another terminal, becomes messages, a line each:", highlight=False)
         console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 

@@ -60,7 +60,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                         help="what they are made from: Debian with Python 3.11 or later (default: KSTORM_BASE_IMAGE, or"
                         f" {default_base()}); docker/make-base makes one")  # fmt: skip
     parser.add_argument("--topology", type=Path, metavar="DOCKERFILE",
-                        help="a Dockerfile with ARG SERVICE and ARG TAG, built for spout, bolt and acker")  # fmt: skip
+                        help="a Dockerfile FROM ${KSTORM_IMAGE}, built for spout, bolt and acker")  # fmt: skip
     parser.add_argument(
         "--name", default="topology", help="what its images are called: NAME-spout … (default: %(default)s)"
     )
@@ -96,7 +96,7 @@ def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> lis
     """Build a user's Dockerfile on top of each of our services, in the folder where the command is given."""
     images = {service: f"{name}-{service}:{tag}" for service in SERVICES}
     for service, image in images.items():
-        engine.build(dockerfile, Path.cwd(), image, arguments={"SERVICE": service, "TAG": tag})
+        engine.build(dockerfile, Path.cwd(), image, arguments={"KSTORM_IMAGE": f"kstorm-{service}:{tag}"})
     return list(images.values())
 
 

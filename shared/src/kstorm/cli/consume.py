@@ -1,0 +1,69 @@
+"""`kstorm consume TOPIC`: prints a topic's records, a line each: the key, a tab, the value.
+
+kstorm consume word-counts --tail 5
+kstorm consume word-counts --tail 0 --follow
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import typer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kstorm.cli.broker import Bootstrap, Topic, num_partitions, settings_for
+from kstorm.errors import BrokerError
+from kstorm.runtime.settings import Settings
+
+_ASK_SECS: Final = 20.0
+_BATCH: Final = 500
+_POLL_SECS: Final = 0.2
+
+
+def consume(
+    topic: Topic,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="RECORDS", help="Only so many of each partition's last.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Prints the records of a topic, those that there are now. It takes part in no group."""
+    settings = settings_for(bootstrap)
+    partitions = num_partitions(settings, topic)
+    config = {"group.id": "kstorm-consume", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**settings.client_config, **config})
+    try:
+        consumer.assign([_begin(consumer, TopicPartition(topic, number), tail) for number in range(partitions)])
+        for record in _records(consumer, settings, partitions, follow):
+            sys.stdout.write(f"{_text(record.key())}\t{_text(record.value())}\n")
+    except KeyboardInterrupt:
+        return
+    except KafkaException as error:
+        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _begin(consumer: Consumer, place: TopicPartition, tail: int | None) -> TopicPartition:
+    first, end = consumer.get_watermark_offsets(place, timeout=_ASK_SECS)
+    return TopicPartition(place.topic, place.partition, first if tail is None else max(first, end - tail))
+
+
+def _records(consumer: Consumer, settings: Settings, partitions: int, follow: bool) -> Iterator[Message]:
+    """Until the end of every partition has been seen, or for ever. What came is shown whenever nothing more is there."""
+    unread = set(range(partitions))
+    while unread or follow:
+        for record in consumer.consume(_BATCH, _POLL_SECS):
+            error = record.error()
+            if error is None:
+                yield record
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unread.discard(record.partition())
+            else:
+                raise BrokerError(f"Kafka at {settings.bootstrap_servers!r}: {error.str()}")
+        sys.stdout.flush()
+
+
+def _text(part: str | bytes | None) -> str:
+    return part.decode(errors="replace") if isinstance(part, bytes) else part or ""

@@ -1,0 +1,45 @@
+"""`kstorm produce TOPIC`: each line of its input becomes a message; empty lines do not.
+
+echo 'the cow jumped over the moon' | kstorm produce sentences
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from kstorm.cli.broker import Bootstrap, Topic, num_partitions, settings_for
+from kstorm.errors import BrokerError
+from kstorm.runtime.settings import Settings
+
+_FLUSH_SECS: Final = 30.0
+_MOST_WAITING: Final = 10_000
+
+
+def produce(topic: Topic, bootstrap: Bootstrap = None) -> None:
+    """Sends each line of standard input to a topic as a message."""
+    settings = settings_for(bootstrap)
+    num_partitions(settings, topic)
+    _send(settings, topic, sys.stdin.buffer)
+
+
+def _send(settings: Settings, topic: str, lines: Iterable[bytes]) -> None:
+    refused: list[str] = []
+    producer = Producer({**settings.client_config, "enable.idempotence": True})
+
+    def delivered(error: object | None, _: Message) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    try:
+        for line in filter(None, map(bytes.strip, lines)):
+            while len(producer) > _MOST_WAITING:
+                producer.poll(0.05)
+            producer.produce(topic, line, on_delivery=delivered)
+            producer.poll(0)
+    except KafkaException as error:
+        refused.append(error.args[0].str())
+    if producer.flush(_FLUSH_SECS) or refused:
+        told = refused[0] if refused else "no answer"
+        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} did not take all messages: {told}")

@@ -1,0 +1,64 @@
+"""The helm commands of the documentation, with the values files that stand beside them, are ones that the chart takes."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from kstorm.cli.__main__ import main
+from tests.chart.conftest import KUBERNETES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "helm" / "kstorm" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> Iterator[str]:
+    """The indented blocks of a page, without their indentation."""
+    lines = page.read_text().splitlines()
+    for indented, block in groupby(lines, lambda line: line.startswith("    ")):
+        if indented:
+            yield "\n".join(line.removeprefix("    ") for line in block)
+
+
+def helm_commands(page: Path) -> Iterator[list[str]]:
+    """Each install and upgrade, in words."""
+    for block in blocks(page):
+        for line in block.replace("\\\n", " ").splitlines():
+            if re.match(r"helm (install|upgrade) ", line):
+                yield shlex.split(line, comments=True)
+
+
+def values_files(page: Path) -> Iterator[str]:
+    """What stands for `cluster.yaml`: the blocks that say so in their first line, or nothing."""
+    found = [block for block in blocks(page) if block.startswith("# cluster.yaml\n")]
+    yield from found or [""]
+
+
+def test_there_are_commands() -> None:
+    """On the pages that are about it."""
+    assert {page.name for page in PAGES if list(helm_commands(page))} >= {"README.md", "kubernetes.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(helm_commands(page))], ids=lambda page: page.stem)
+def test_what_is_documented_can_be_installed(
+    helm: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    page: Path,
+) -> None:
+    """With what the page says is in `cluster.yaml`, and what `kstorm values` writes into `wordcount.yaml`."""
+    (tmp_path / "helm").symlink_to(ROOT / "helm")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["values", "examples.wordcount:topology"])
+    Path("wordcount.yaml").write_text(capsys.readouterr().out)
+    for cluster in values_files(page):
+        Path("cluster.yaml").write_text(cluster)
+        for words in helm_commands(page):
+            done = helm("template", "--kube-version", KUBERNETES, *words[2:])
+            assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"

@@ -1,0 +1,65 @@
+"""What helm prints after an install names what there is, with commands that can be pasted."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chart.conftest import CHART, KUBERNETES, Render
+
+Notes = Callable[[str], str]
+
+
+@pytest.fixture
+def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> Notes:
+    """Render the notes with one of the CI files: helm shows them only of what it installs, so here they are a template."""
+    copy = tmp_path / "kstorm"
+    shutil.copytree(CHART, copy)
+    text = (copy / "templates" / "NOTES.txt").read_text()
+    made = f'{{{{ define "notes" }}}}{text}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}\n'
+    (copy / "templates" / "notes.yaml").write_text(made)
+
+    def rendered(base: str) -> str:
+        values = str(CHART / "ci" / f"{base}-values.yaml")
+        how = ("--namespace", "words", "--kube-version", KUBERNETES, "--show-only", "templates/notes.yaml")
+        done = helm("template", "wordcount", str(copy), "-f", values, *how)
+        assert done.returncode == 0, done.stderr
+        return str(yaml.safe_load(done.stdout)["notes"])
+
+    return rendered
+
+
+@pytest.mark.parametrize("base", ["minimal", "prod", "keda", "dev"])
+def test_each_workload_can_be_scaled(notes: Notes, render: Render, base: str) -> None:
+    """Up to its number of tasks, by hand; or it is said that it scales by itself."""
+    wanted = {}
+    for each in render(base=base):
+        if "kstorm.io/tasks" in each["metadata"].get("annotations", {}):
+            name = f"{each['kind'].lower()}/{each['metadata']['name']}"
+            wanted[name] = int(each["metadata"]["annotations"]["kstorm.io/tasks"]), "replicas" in each["spec"]
+    text = notes(base)
+    by_hand = dict(re.findall(r"kubectl -n words scale (\S+) --replicas=N    # 1 to (\d+)", text))
+    by_itself = dict(re.findall(r"(\S+) is scaled by itself, up to (\d+)", text))
+    assert by_hand == {name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed}
+    assert by_itself == {name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed}
+
+
+def test_produce_watch_and_remove(notes: Notes) -> None:
+    """In the spout's pod, which has the command and knows where Kafka is; if it is known what to send."""
+    text = notes("dev")
+    for command in (
+        "kubectl -n words get pods -l app.kubernetes.io/instance=wordcount",
+        "kstorm topology status hello --namespace words",
+        "helm test wordcount -n words",
+        "| kubectl -n words exec -i wordcount-lines-0 -- kstorm produce lines\n",
+        "kubectl -n words exec wordcount-lines-0 -- kstorm consume words --tail 5\n",
+        "helm uninstall wordcount -n words",
+        "kubectl -n words delete pvc -l app.kubernetes.io/instance=wordcount",
+    ):
+        assert command in text
+    assert "kstorm produce" not in notes("minimal")
+    assert "Its topics (wordcount.*) and its offsets in ZooKeeper stay" in notes("prod")
