@@ -18,9 +18,9 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* How every pod of the release is run. */}}
+{{/* How every pod of the release is run; with "token" in place of the root's other names, one that may ask the API server. */}}
 {{- define "kstorm.podBasics" -}}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 securityContext:
   {{- include "kstorm.podSecurity" . | nindent 2 }}
