@@ -28,6 +28,9 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
         yield Disturbance(f"the pod of {bolt} is deleted", lambda bolt=bolt: _delete_pod(release, bolt))  # type: ignore[misc]
     yield Disturbance("the pod of count is deleted by force", lambda: _delete_pod(release, "count", "--force"))
     yield Disturbance("helm upgrade to a new image", lambda: release.upgrade(next_tag))
+    yield Disturbance("helm upgrade that adds the pipeline", release.add_pipeline)
+    yield Disturbance("the pipeline's driver is deleted", lambda: release.pipeline.delete("pipeline"))
+    yield Disturbance("the pipeline's executor is deleted", lambda: release.pipeline.delete("pipeline-executor"))
     for server in ("kafka", "zookeeper"):
         yield Disturbance(f"{server} is restarted", lambda server=server: _restart(release, server))  # type: ignore[misc]
 

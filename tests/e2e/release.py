@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.e2e.kube import Kube, in_checkout, run, until
+from tests.e2e.pipeline import VALUES as PIPELINE_VALUES
+from tests.e2e.pipeline import Counted, Pipeline
 
 NAME: Final = "wordcount"
 SOURCE: Final = "sentences"
@@ -38,6 +40,7 @@ class Release:
 
     def __init__(self, kube: Kube, tag: str, workdir: Path) -> None:
         self.kube, self.tag = kube, tag
+        self.pipeline, self._has_pipeline = Pipeline(kube, NAME), False
         self._generated = workdir / "values.yaml"
         self._generated.write_text(values_of(_TOPOLOGY))
 
@@ -47,7 +50,14 @@ class Release:
 
     def upgrade(self, tag: str) -> None:
         """`helm upgrade --wait` to images of another tag."""
+        self.tag = tag
         self.kube.helm("upgrade", NAME, str(_CHART), *self._values(tag))
+
+    def add_pipeline(self) -> None:
+        """`helm upgrade --wait` to the same with the pipeline, which reads all that the sink has; waits for its first batch."""
+        self._has_pipeline = True
+        self.upgrade(self.tag)
+        self.pipeline.await_batch()
 
     def test(self) -> None:
         """`helm test`."""
@@ -115,6 +125,10 @@ class Release:
         outcome: dict[str, Any] = json.loads(printed.splitlines()[-1])
         return outcome
 
+    def audit_tables(self, truth: dict[str, int]) -> Counted | None:
+        """Compares the pipeline's counts with how often each word is in the messages; None without a pipeline."""
+        return self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth) if self._has_pipeline else None
+
     @property
     def _image(self) -> str:
         return f"kstorm-spout:{self.tag}"
@@ -125,7 +139,8 @@ class Release:
 
     def _values(self, tag: str) -> list[str]:
         settings = ("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m")
-        return ["-f", str(self._generated), "-f", str(_VALUES), *settings]
+        files = [self._generated, _VALUES] + ([PIPELINE_VALUES] if self._has_pipeline else [])
+        return [*(part for file in files for part in ("-f", str(file))), *settings]
 
 
 def values_of(topology: str) -> str:
