@@ -18,7 +18,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* How every pod of the release is run; with "token" in place of the root's other names, one that may ask the API server. */}}
+{{/* How every pod of the release is run; a dict "Values" $.Values "token" true, in place of the root, is for one that asks the API server. */}}
 {{- define "kstorm.podBasics" -}}
 automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
