@@ -11,7 +11,7 @@ from typing import Final
 from tests.e2e.kube import Kube, until
 
 VALUES: Final = Path(__file__).with_name("pipeline-values.yaml")
-_PATIENCE_SECS: Final = 90
+_PATIENCE_SECS: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Pipeline:
         command = ["/opt/kstorm/bin/python", "/inside/tables.py", "/data/tables"]
         command += [str(sum(truth.values())), str(_PATIENCE_SECS)]
         self._kube.run_pod("tables", image, command, {"tables.py": script}, claim=self._name)
-        printed = self._kube.await_end("tables", 600)
+        printed = self._kube.await_end("tables", 900)
         found = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"')))
         return Counted(Counter(truth), Counter(found["gold"]), found["quarantined"])
 

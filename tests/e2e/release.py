@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.kube import Kube, in_checkout, run, until
 from tests.e2e.pipeline import VALUES as PIPELINE_VALUES
 from tests.e2e.pipeline import Counted, Pipeline
@@ -39,24 +40,24 @@ class Release:
     """Installs, changes and removes it."""
 
     def __init__(self, kube: Kube, tag: str, workdir: Path) -> None:
-        self.kube, self.tag = kube, tag
+        self.kube, self.tag, self._services_tag = kube, tag, tag
         self.pipeline, self._has_pipeline = Pipeline(kube, NAME), False
         self._generated = workdir / "values.yaml"
         self._generated.write_text(values_of(_TOPOLOGY))
 
     def install(self) -> None:
         """`helm install --wait`."""
-        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values(self.tag))
+        self.kube.helm("install", NAME, str(_CHART), "--create-namespace", *self._values())
 
     def upgrade(self, tag: str) -> None:
-        """`helm upgrade --wait` to images of another tag."""
-        self.tag = tag
-        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(tag))
+        """`helm upgrade --wait` to the services' images of another tag."""
+        self._services_tag = tag
+        self.kube.helm("upgrade", NAME, str(_CHART), *self._values())
 
     def add_pipeline(self) -> None:
         """`helm upgrade --wait` to the same with the pipeline, which reads all that the sink has; waits for its first batch."""
         self._has_pipeline = True
-        self.upgrade(self.tag)
+        self.upgrade(self._services_tag)
         self.pipeline.await_batch()
 
     def test(self) -> None:
@@ -137,10 +138,11 @@ class Release:
     def _broker(self) -> str:
         return f"{NAME}-kafka:9092"
 
-    def _values(self, tag: str) -> list[str]:
-        settings = ("--set-string", f"image.tag={tag}", "--wait", "--timeout", "6m")
+    def _values(self) -> list[str]:
         files = [self._generated, _VALUES] + ([PIPELINE_VALUES] if self._has_pipeline else [])
-        return [*(part for file in files for part in ("-f", str(file))), *settings]
+        tags = [f"image.tag={self.tag}", *(f"images.{role}.tag={self._services_tag}" for role in SERVICES)]
+        chosen = [*(("-f", str(file)) for file in files), *(("--set-string", tag) for tag in tags)]
+        return [*(part for pair in chosen for part in pair), "--wait", "--timeout", "6m"]
 
 
 def values_of(topology: str) -> str:
