@@ -79,11 +79,15 @@ def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
 
 
 def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
-    """The spec of everything that becomes pods, by kind and name."""
+    """The spec of everything that becomes pods, by kind and name; that of Spark's pods lacks what Spark adds itself."""
     specs = {}
     for each in objects:
         if each["kind"] == "Pod":
             specs[f"Pod/{each['metadata']['name']}"] = each["spec"]
+        elif each["kind"] == "ConfigMap" and "executor.yaml" in each["data"]:
+            specs["Spark/executor"] = yaml.safe_load(each["data"]["executor.yaml"])["spec"]
+        elif each["kind"] == "SparkApplication":
+            specs |= {f"Spark/{role}": each["spec"][role]["template"]["spec"] for role in ("driver", "executor")}
         elif each["kind"] in ("Deployment", "StatefulSet", "Job"):
             specs[f"{each['kind']}/{each['metadata']['name']}"] = each["spec"]["template"]["spec"]
     return specs

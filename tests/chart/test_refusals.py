@@ -76,6 +76,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"kafka": {"securityProtocol": "SSL"}, "pipeline": {"enabled": True, "topic": "words"}},
         "pipeline: Kafka wants TLS or a login",
     ),
+    ("tls-sasl", {"pipeline": {"tables": "/tables"}}, "pipeline.tables is /tables, where nothing can be written"),
+    ("tls-sasl", {"pipeline": {"sparkConf": {"spark.master": "yarn"}}}, "set pipeline.master instead"),
+    ("tls-sasl", {"pipeline": {"sparkApplication": {"enabled": True}}}, "but pipeline.master is local[*]: set it to k8s://"),
+    ("executors", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the executors write tables too"),
+    ("executors", {"pipeline": {"serviceAccount": {"create": False}}}, "pipeline.serviceAccount is neither made nor named"),
 ]  # fmt: skip
 
 
@@ -103,6 +108,7 @@ def test_all_complaints_come_at_once(template: Template) -> None:
         {"kafka": {"securityProtocol": "SSL"}},
         {"kafka": {"securityProtocol": "SASL_SSL", "saslMechanism": "OAUTHBEARER"}},
         {"test": {"message": "hello", "expect": ""}},
+        {"pipeline": {"tables": "/tables"}},
     ],
     ids=lambda part: str(part)[:40],
 )  # fmt: skip

@@ -3,7 +3,6 @@
 import json
 
 from kstorm.cli.shape import parse_shape
-from kstorm_pipeline.settings import PREFIX, Settings
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 
 
@@ -128,21 +127,6 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
         assert [port["port"] for port in brokers["ports"]] == [2181, 9092, 9094]
         assert brokers["to"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
         assert extra == {"ports": [{"port": 443}]}
-
-
-def test_the_pipeline(render: Render) -> None:
-    """One writer of its tables, with a volume that outlives the release, told only what its settings know."""
-    objects = render(base="tls-sasl")
-    deployment = one(objects, "Deployment", "wordcount-pipeline")["spec"]
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
-    claim = one(objects, "PersistentVolumeClaim", "wordcount-pipeline")
-    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-    (container,) = deployment["template"]["spec"]["containers"]
-    known = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {f"{PREFIX}KAFKA_OPTIONS_FILE"}
-    given = environment(container)
-    assert given.keys() <= known
-    assert given["KSTORM_PIPELINE_TRIGGER"] == "continuous"
-    assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
 
 
 def test_helm_test(render: Render) -> None:

@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="./run e2e", description="Install word count on the cluster of KUBECONFIG, disturb it, and audit the sink."
     )
-    parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no upgrade")
+    parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no pipeline, no upgrade")
     parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="sentences a second (default 40)")
     parser.add_argument(
         "--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)"
@@ -75,6 +75,7 @@ def _story(release: Release, next_tag: str, arguments: argparse.Namespace, conso
     posted = release.stop_feeding()
     with console.status("the audit"):
         audit = release.audit()
+        counted = release.audit_tables(audit["counts"])
     with console.status("helm test"):
         release.test()
     console.print("helm test passed")
@@ -83,7 +84,7 @@ def _story(release: Release, next_tag: str, arguments: argparse.Namespace, conso
             release.kill()
         console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
-    return Outcome(episodes, samples, audit, posted, left, _circumstances(version, arguments.rate))
+    return Outcome(episodes, samples, audit, counted, posted, left, _circumstances(version, arguments.rate))
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:

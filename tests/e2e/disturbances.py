@@ -33,6 +33,9 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
     yield Disturbance("kstorm scale split and sink, 1 to 2", lambda: release.kstorm("scale", "split=2", "sink=2"))
     yield Disturbance("kstorm restart, all of it", lambda: release.kstorm("restart"))
     yield Disturbance("kstorm drain, 3 s, kstorm activate", lambda: _pause(release))
+    yield Disturbance("helm upgrade that adds the pipeline", release.add_pipeline)
+    yield Disturbance("the pipeline's driver is deleted", lambda: release.pipeline.delete("pipeline"))
+    yield Disturbance("the pipeline's executor is deleted", lambda: release.pipeline.delete("pipeline-executor"))
     for server in ("kafka", "zookeeper"):
         yield Disturbance(f"{server} is restarted", lambda server=server: _restart(release, server))  # type: ignore[misc]
 

@@ -13,7 +13,8 @@ _SERVERS: Final = ("kafka", "zookeeper")
 
 def make_images(console: Console, build: bool, short: bool) -> list[str]:
     """The tags of the release, and of the services that it is upgraded to, which differ in their labels only."""
-    images = {"e2e-1": (*SERVICES, *_SERVERS)} if short else {"e2e-1": (*SERVICES, *_SERVERS), "e2e-2": SERVICES}
+    whole = (*SERVICES, *_SERVERS)
+    images = {"e2e-1": whole} if short else {"e2e-1": (*whole, "pipeline"), "e2e-2": SERVICES}
     for tag, targets in images.items() if build else ():
         console.print(f"building the images {tag}")
         if build_images([*targets, "--tag", tag]):

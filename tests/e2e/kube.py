@@ -60,21 +60,37 @@ class Kube:
             finally:
                 forwarding.terminate()
 
-    def run_pod(self, name: str, image: str, command: list[str], files: Mapping[str, str]) -> None:
-        """Starts a pod with these files in /inside; it is not started again when it ends. Replaces one of that name."""
+    def run_pod(
+        self, name: str, image: str, command: list[str], files: Mapping[str, str], claim: str | None = None
+    ) -> None:
+        """Starts a pod with these files in /inside; it is not started again when it ends. Replaces one of that name.
+
+        `claim` names a volume that it may read at /data.
+        """
         self.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--ignore-not-found", "--wait")
         security = {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         }
+        volumes: list[Mapping[str, Any]] = [
+            {"name": "inside", "configMap": {"name": name}},
+            {"name": "tmp", "emptyDir": {}},
+        ]
+        mounts: list[Mapping[str, Any]] = [
+            {"name": "inside", "mountPath": "/inside"},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ]
+        if claim is not None:
+            volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": claim}})
+            mounts.append({"name": "data", "mountPath": "/data", "readOnly": True})
         container = {
             "name": name,
             "image": image,
             "imagePullPolicy": "IfNotPresent",
             "command": command,
             "securityContext": security,
-            "volumeMounts": [{"name": "inside", "mountPath": "/inside"}, {"name": "tmp", "mountPath": "/tmp"}],
+            "volumeMounts": mounts,
         }
         pod = {
             "apiVersion": "v1",
@@ -86,7 +102,7 @@ class Kube:
                 "terminationGracePeriodSeconds": 1,
                 "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [container],
-                "volumes": [{"name": "inside", "configMap": {"name": name}}, {"name": "tmp", "emptyDir": {}}],
+                "volumes": volumes,
             },
         }
         self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)}, pod)

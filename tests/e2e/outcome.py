@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from tests.e2e.pipeline import Counted
 from tests.e2e.release import Sample
 
 _HEADER: Final = ("disturbance", "ready again, s", "longest stop, s", "words written again")
@@ -44,6 +45,8 @@ class Outcome:
     episodes: Sequence[Episode]
     samples: Sequence[Sample]
     audit: dict[str, Any]
+    counted: Counted | None
+    """What the pipeline's tables say; None if there was no pipeline."""
     posted: int
     left: Sequence[str]
     """Objects that `helm uninstall` left, but for claims of volumes."""
@@ -58,6 +61,8 @@ class Outcome:
             yield f"{audit['strange']:,} words are in the sink that no message has"
         if audit["sentences"] < self.posted:
             yield f"Kafka had taken {self.posted:,} messages, and {audit['sentences']:,} are in the source"
+        if self.counted is not None:
+            yield from self.counted.faults()
         if self.left:
             yield f"helm uninstall left {', '.join(self.left)}"
 
@@ -90,7 +95,8 @@ class Outcome:
     def _sum(self) -> str:
         audit = self.audit
         again = sum(audit["copies"].values())
+        tables = f" Words counted by the pipeline: {self.counted.gold.total():,}." if self.counted else ""
         return (
             f"{audit['sentences']:,} messages, {audit['words']:,} words; **lost {audit['lost']:,}**, strange "
-            f"{audit['strange']:,}, written again {again:,}."
+            f"{audit['strange']:,}, written again {again:,}.{tables}"
         )

@@ -9,6 +9,8 @@ from typing import Any, Final
 from kstorm.errors import LocalError
 from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.kube import Kube, in_checkout, run, until
+from tests.e2e.pipeline import VALUES as PIPELINE_VALUES
+from tests.e2e.pipeline import Counted, Pipeline
 
 NAME: Final = "wordcount"
 SOURCE: Final = "sentences"
@@ -39,7 +41,8 @@ class Release:
     """Installs, changes and removes it."""
 
     def __init__(self, kube: Kube, tag: str, workdir: Path) -> None:
-        self.kube, self.tag = kube, tag
+        self.kube, self.tag, self._services_tag = kube, tag, tag
+        self.pipeline, self._has_pipeline = Pipeline(kube, NAME), False
         self._generated = workdir / "values.yaml"
         self._generated.write_text(values_of(_TOPOLOGY))
 
@@ -52,8 +55,14 @@ class Release:
 
     def upgrade(self, tag: str) -> None:
         """`helm upgrade --wait` to the services' images of another tag."""
-        others = (part for role in SERVICES for part in ("--set-string", f"images.{role}.tag={tag}"))
-        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(), *others)
+        self._services_tag = tag
+        self.kube.helm("upgrade", NAME, str(_CHART), *self._values())
+
+    def add_pipeline(self) -> None:
+        """`helm upgrade --wait` to the same with the pipeline, which reads all that the sink has; waits for its first batch."""
+        self._has_pipeline = True
+        self.upgrade(self._services_tag)
+        self.pipeline.await_batch()
 
     def test(self) -> None:
         """`helm test`."""
@@ -141,6 +150,10 @@ class Release:
         outcome: dict[str, Any] = json.loads(printed.splitlines()[-1])
         return outcome
 
+    def audit_tables(self, truth: dict[str, int]) -> Counted | None:
+        """Compares the pipeline's counts with how often each word is in the messages; None without a pipeline."""
+        return self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth) if self._has_pipeline else None
+
     @property
     def _image(self) -> str:
         return f"kstorm-spout:{self.tag}"
@@ -150,8 +163,10 @@ class Release:
         return f"{NAME}-kafka:9092"
 
     def _values(self) -> list[str]:
-        settings = ("--set-string", f"image.tag={self.tag}", "--wait", "--timeout", "6m")
-        return ["-f", str(self._generated), "-f", str(_VALUES), *settings]
+        files = [self._generated, _VALUES] + ([PIPELINE_VALUES] if self._has_pipeline else [])
+        tags = [f"image.tag={self.tag}", *(f"images.{role}.tag={self._services_tag}" for role in SERVICES)]
+        chosen = [*(("-f", str(file)) for file in files), *(("--set-string", tag) for tag in tags)]
+        return [*(part for pair in chosen for part in pair), "--wait", "--timeout", "6m"]
 
 
 def values_of(topology: str) -> str:

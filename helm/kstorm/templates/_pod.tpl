@@ -18,9 +18,9 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* How every pod of the release is run. */}}
+{{/* How every pod of the release is run; a dict "Values" $.Values "token" true, in place of the root, is for one that asks the API server. */}}
 {{- define "kstorm.podBasics" -}}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 securityContext:
   {{- include "kstorm.podSecurity" . | nindent 2 }}

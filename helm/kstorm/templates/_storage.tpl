@@ -1,6 +1,6 @@
-{{/* What is asked of a volume: a dict with "size" and "storageClass". */}}
+{{/* What is asked of a volume: a dict with "size", "storageClass" and, if it is another, "accessMode". */}}
 {{- define "kstorm.claim" -}}
-accessModes: [ReadWriteOnce]
+accessModes: [{{ .accessMode | default "ReadWriteOnce" }}]
 {{- with .storageClass }}
 storageClassName: {{ . }}
 {{- end }}

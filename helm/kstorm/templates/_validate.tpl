@@ -5,6 +5,9 @@
 {{- $wrong = concat $wrong (include "kstorm.validateServers" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "kstorm.validateWorkloads" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "kstorm.validateExtras" . | fromJsonArray) -}}
+{{- if .Values.pipeline.enabled -}}
+{{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
+{{- end -}}
 {{- if $wrong -}}
 {{- fail (printf "these values cannot work:\n  - %s" (join "\n  - " $wrong)) -}}
 {{- end -}}
@@ -148,12 +151,39 @@
 {{- $wrong = append $wrong "test.expect has {marker}, but test.message has not: it could not come out" -}}
 {{- end -}}
 {{- end -}}
-{{- if .Values.pipeline.enabled -}}
+{{- toJson $wrong -}}
+{{- end -}}
+
+{{- define "kstorm.validatePipeline" -}}
+{{- $wrong := list -}}
 {{- if not .Values.pipeline.topic -}}
 {{- $wrong = append $wrong "pipeline.enabled needs pipeline.topic, the sink topic that it reads" -}}
 {{- end -}}
 {{- if and (ne .Values.kafka.securityProtocol "PLAINTEXT") (not (or .Values.pipeline.kafkaOptions .Values.pipeline.kafkaOptionsSecret.name)) -}}
 {{- $wrong = append $wrong "pipeline: Kafka wants TLS or a login, and Spark's client has names of its own for them: set pipeline.kafkaOptions or pipeline.kafkaOptionsSecret" -}}
+{{- end -}}
+{{- with .Values.pipeline -}}
+{{- range $name, $place := dict "tables" .tables "checkpoints" (.checkpoints | default .tables) -}}
+{{- if not (or (contains ":/" $place) (hasPrefix "/data/" $place)) -}}
+{{- $wrong = append $wrong (printf "pipeline.%s is %s, where nothing can be written: give a folder below /data, or a URL" $name $place) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $instead := dict "spark.master" "master" "spark.driver.memory" "driverMemory" "spark.executor.instances" "executors.instances" "spark.executor.cores" "executors.cores" "spark.executor.memory" "executors.memory" "spark.executor.memoryOverhead" "executors.memoryOverhead" -}}
+{{- if hasKey $.Values.pipeline.sparkConf $name -}}
+{{- $wrong = append $wrong (printf "pipeline.sparkConf has %s: set pipeline.%s instead" $name $instead) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (include "kstorm.pipelineInPods" $) -}}
+{{- if .sparkApplication.enabled -}}
+{{- $wrong = append $wrong (printf "pipeline.sparkApplication.enabled has driver and executors in pods, but pipeline.master is %s: set it to k8s://https://kubernetes.default.svc" .master) -}}
+{{- end -}}
+{{- else -}}
+{{- if and (include "kstorm.pipelineHasVolume" $) (eq .storage.accessMode "ReadWriteOncePod") -}}
+{{- $wrong = append $wrong "pipeline.storage.accessMode is ReadWriteOncePod, but the executors write tables too: give ReadWriteMany, or ReadWriteOnce to have all of them on one node" -}}
+{{- end -}}
+{{- if not (or .serviceAccount.create .serviceAccount.name) -}}
+{{- $wrong = append $wrong "pipeline.serviceAccount is neither made nor named, but the driver needs one that may make pods: set create, or name" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}

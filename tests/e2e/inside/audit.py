@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 def main() -> None:
     """The entry point."""
     servers, source, sink, patience = sys.argv[1:]
-    sentences, expected = _read_source(servers, source)
+    sentences, expected, counts = _read_source(servers, source)
     missing, strange, copies = set(expected), 0, Counter[int]()
     reader = _reader(servers, sink)
     last_news = time.monotonic()
@@ -37,6 +37,7 @@ def main() -> None:
     outcome = {
         "sentences": sentences,
         "words": len(expected),
+        "counts": counts,
         "lost": len(missing),
         "some_lost": sorted(missing)[:10],
         "strange": strange,
@@ -45,20 +46,22 @@ def main() -> None:
     print(json.dumps(outcome), flush=True)
 
 
-def _read_source(servers: str, topic: str) -> tuple[int, set[str]]:
-    """How many messages there are, and the ids of their words."""
+def _read_source(servers: str, topic: str) -> tuple[int, set[str], Counter[str]]:
+    """How many messages there are, the ids of their words, and how often each word occurs."""
     reader = _reader(servers, topic)
     places = reader.assignment()
     ends = {place.partition: reader.get_watermark_offsets(place, timeout=10)[1] for place in places}
-    sentences, words = 0, set[str]()
+    sentences, words, counts = 0, set[str](), Counter[str]()
     while sentences < sum(ends.values()):
         for message in reader.consume(5000, 1.0):
             if message.error():
                 continue
             sentences += 1
             where = f"{message.partition()}-{message.offset()}"
-            words.update(f"{where}-{position}" for position in range(len((message.value() or b"").split())))
-    return sentences, words
+            text = (message.value() or b"").decode().split()
+            words.update(f"{where}-{position}" for position in range(len(text)))
+            counts.update(text)
+    return sentences, words, counts
 
 
 def _reader(servers: str, topic: str) -> Consumer:

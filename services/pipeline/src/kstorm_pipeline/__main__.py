@@ -1,7 +1,7 @@
 """The command line: `python -m kstorm_pipeline run | top | summary`.
 
 Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
-setting is wrong.
+setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstorm_pipeline import report
+from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
@@ -35,10 +36,15 @@ _TOP = 10
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code. `argv` defaults to the process's own arguments."""
-    arguments = make_parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
+    words = sys.argv[1:] if argv is None else argv
     try:
+        if words and words[0] in ROLES:
+            become(words[0], words[1:], os.environ)
+        arguments = make_parser().parse_args(words)
+        logging.basicConfig(
+            level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
+        )
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
         _command(arguments, load(arguments, os.environ, reads_kafka=arguments.command == "run"))
     except SettingsError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)

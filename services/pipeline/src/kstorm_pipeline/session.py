@@ -13,12 +13,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.settings import is_url
 
 if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
 
 PACKAGES = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0", "io.delta:delta-spark_2.13:4.0.0")
 """What Spark needs beyond its own jars, where no jars are given."""
+LOG_OPTION = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""The option for a JVM that makes Spark log as `log4j2.properties` says."""
 
 
 def start_spark(settings: Settings) -> SparkSession:
@@ -43,7 +46,6 @@ def _scratch() -> Path:
 
 
 def _conf(settings: Settings) -> dict[str, str]:
-    log = Path(__file__).with_name("log4j2.properties").as_uri()
     conf = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -54,14 +56,29 @@ def _conf(settings: Settings) -> dict[str, str]:
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {settings.driver_java_options}".strip(),
+        "spark.driver.extraJavaOptions": f"{LOG_OPTION} {settings.driver_java_options}".strip(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    if settings.jars:
+    if settings.master.startswith("k8s:"):
+        conf |= _in_pods(settings)
+    elif settings.jars:
         conf["spark.jars"] = ",".join(settings.jars)
-    else:
+    if not settings.jars:
         conf["spark.jars.packages"] = ",".join(PACKAGES)
     if settings.master.startswith("local["):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf
+
+
+def _in_pods(settings: Settings) -> dict[str, str]:
+    """Driver and executors are pods of one image: what is a file here is one there, and need not be sent."""
+    here = ":".join(jar for jar in settings.jars if not is_url(jar))
+    elsewhere = ",".join(filter(is_url, settings.jars))
+    conf = {
+        "spark.driver.extraClassPath": here,
+        "spark.executor.extraClassPath": here,
+        "spark.jars": elsewhere,
+        "spark.executor.defaultJavaOptions": LOG_OPTION,
+    }
+    return {name: value for name, value in conf.items() if value}

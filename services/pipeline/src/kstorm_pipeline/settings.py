@@ -111,6 +111,11 @@ def flag(name: str) -> str:
     return PAIRS.get(name, "--" + name.replace("_", "-"))
 
 
+def is_url(place: str) -> bool:
+    """Whether a place is a URL, and not a path."""
+    return bool(_URL.match(place))
+
+
 def help_texts() -> dict[str, str]:
     """What each setting means: the docstrings under the fields of `Settings`."""
     body = ast.parse(inspect.getsource(Settings)).body[0]
@@ -185,20 +190,19 @@ def _truth(name: str, text: str) -> bool:
 
 
 def _place(name: str, text: str) -> str:
-    if _URL.match(text):
+    if is_url(text):
         return text
     if Path(text).exists() and not Path(text).is_dir():
         raise SettingsError(f"{_name(name)} is {text!r}, which is a file; give a directory")
     return str(Path(text).absolute())
 
 
-def _jars(name: str, text: str) -> tuple[str, ...]:
+def find_jars(name: str, text: str) -> tuple[str, ...]:
+    """Jars separated by commas, `*` as in a shell, as paths and URLs; raises SettingsError where there is no such file."""
     jars: list[str] = []
     for jar in filter(None, map(str.strip, text.split(","))):
         path = Path(jar).absolute()
-        found = (
-            [jar] if _URL.match(jar) else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
-        )
+        found = [jar] if is_url(jar) else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
         if not found:
             raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
         jars += found
@@ -259,7 +263,7 @@ _PARSERS = {
     "starting_offsets": _offsets,
     "max_records_per_batch": _whole,
     "allow_data_loss": _truth,
-    "jars": _jars,
+    "jars": find_jars,
     "driver_memory": _memory,
     "shuffle_partitions": _whole,
 }

@@ -1,0 +1,98 @@
+"""What Spark on Kubernetes starts pods by: the entry point of the image, with the word `executor` or `driver`.
+
+An executor is told everything by its environment, and becomes Spark's executor in a JVM. A driver is one of `spark-submit
+--deploy-mode cluster`, which an operator of SparkApplications calls: it is told by arguments, and becomes `spark-submit` in
+client mode. (The driver of a plain Deployment is just `run`.) Both are what Spark's own image does in a shell script.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from kstorm_pipeline.errors import SettingsError
+from kstorm_pipeline.session import LOG_OPTION
+from kstorm_pipeline.settings import PREFIX, find_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+ROLES = ("driver", "executor")
+"""The words."""
+
+_SPARK = Path(pyspark.__file__).parent
+_BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_ARGUMENTS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+"""Of an executor, each with the variable that Spark sets for it."""
+
+
+def become(role: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the driver or the executor; raises SettingsError if it was not Spark that asked for it."""
+    command = driver_command(arguments, environment) if role == "driver" else executor_command(environment)
+    os.chdir(tempfile.gettempdir())  # where Spark puts files; the root may be read-only
+    os.execvpe(command[0], command, environment)  # noqa: S606
+
+
+def executor_command(environment: Mapping[str, str]) -> list[str]:
+    """The JVM of an executor."""
+    java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else Path("java")
+    heap = _told(environment, "SPARK_EXECUTOR_MEMORY")
+    arguments = [part for flag, name in _ARGUMENTS.items() for part in (flag, _told(environment, name))]
+    places = (environment.get("SPARK_CONF_DIR"), environment.get("SPARK_CLASSPATH"), f"{_SPARK}/jars/*")
+    classpath = ":".join(filter(None, places))
+    return [
+        str(java),
+        *_java_options(environment),
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        "-cp",
+        classpath,
+        _BACKEND,
+        *arguments,
+    ]
+
+
+def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """`spark-submit` with its arguments, and with the image's jars and log, which no session can add to a JVM that runs."""
+    address = _told(environment, "SPARK_DRIVER_BIND_ADDRESS")
+    jars = find_jars("jars", environment.get(f"{PREFIX}JARS", ""))
+    settings = {
+        "spark.driver.bindAddress": address,
+        "spark.driver.defaultJavaOptions": LOG_OPTION,
+        "spark.driver.extraClassPath": ":".join(jars),
+    }
+    given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    return [str(_SPARK / "bin" / "spark-submit"), *given, "--deploy-mode", "client", *arguments]
+
+
+def _java_options(environment: Mapping[str, str]) -> list[str]:
+    """`SPARK_JAVA_OPT_0`, `SPARK_JAVA_OPT_1` …, in their order."""
+    found = {
+        int(match[1]): value
+        for name, value in environment.items()
+        if (match := re.fullmatch(r"SPARK_JAVA_OPT_(\d+)", name))
+    }
+    return [found[number] for number in sorted(found)]
+
+
+def _told(environment: Mapping[str, str], name: str) -> str:
+    """A variable that Spark sets."""
+    if not environment.get(name):
+        raise SettingsError(
+            f"{name} is not set: Spark on Kubernetes starts drivers and executors; start the pipeline by `run`"
+        )
+    return environment[name]

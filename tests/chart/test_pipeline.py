@@ -1,0 +1,224 @@
+"""The pipeline: all in one pod, with executors in pods of their own, or as a SparkApplication for the operator."""
+
+import json
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from kstorm_pipeline.settings import PREFIX, Settings
+from tests.chart.conftest import KUBERNETES, Objects, Render, environment, one
+
+KNOWN = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {f"{PREFIX}KAFKA_OPTIONS_FILE"}
+NAME = "wordcount-pipeline"
+
+
+def driver_of(objects: Objects) -> dict[str, Any]:
+    """The only container of the driver that is a Deployment's pod."""
+    (container,) = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def spark_conf(objects: Objects) -> dict[str, str]:
+    """The settings of Spark that this driver is given."""
+    return dict(json.loads(environment(driver_of(objects))["KSTORM_PIPELINE_SPARK_CONF"]))
+
+
+def executor_pod(objects: Objects) -> dict[str, Any]:
+    """What its executors are made from."""
+    return dict(yaml.safe_load(one(objects, "ConfigMap", NAME)["data"]["executor.yaml"]))
+
+
+def application(objects: Objects) -> dict[str, Any]:
+    """The spec of the SparkApplication."""
+    return dict(one(objects, "SparkApplication", NAME)["spec"])
+
+
+def assert_valid(pod: dict[str, Any]) -> None:
+    """By the schema of Kubernetes, no field unknown; Spark adds the image."""
+    for container in pod["spec"]["containers"]:
+        container["image"] = "image:1"
+    kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **pod}, KUBERNETES, strict=True)
+
+
+def test_one_writer_of_the_tables(render: Render) -> None:
+    """With a volume that outlives the release, told only what its settings know."""
+    objects = render(base="tls-sasl")
+    deployment = one(objects, "Deployment", NAME)["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    claim = one(objects, "PersistentVolumeClaim", NAME)
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    given = environment(driver_of(objects))
+    assert given.keys() <= KNOWN
+    assert given["KSTORM_PIPELINE_TRIGGER"] == "continuous"
+    assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
+
+
+def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
+    """Nor what tells of executors."""
+    objects = render(base="tls-sasl")
+    assert not [each for each in objects if each["kind"] in ("Role", "RoleBinding")]
+    assert one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["serviceAccountName"] == "wordcount"
+    assert "KSTORM_PIPELINE_SPARK_CONF" not in environment(driver_of(objects))
+
+
+def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
+    """By an account that no other pod has; its executors have the release's, which may do nothing."""
+    objects = render(base="executors")
+    (rule,) = one(objects, "Role", NAME)["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])
+    assert set(rule["verbs"]) == {"get", "list", "watch", "create", "delete", "deletecollection"}
+    binding = one(objects, "RoleBinding", NAME)
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": NAME, "namespace": "words"}]
+    users = [
+        each["metadata"]["name"]
+        for each in objects
+        if each["kind"] in ("Deployment", "StatefulSet")
+        and each["spec"]["template"]["spec"]["serviceAccountName"] == NAME
+    ]
+    assert users == [NAME]
+    assert executor_pod(objects)["spec"]["serviceAccountName"] == "wordcount"
+
+
+def test_executors_are_what_the_values_say(render: Render) -> None:
+    """In number and size, of the driver's image, and go when the driver's pod goes."""
+    objects = render(base="executors")
+    conf = spark_conf(objects)
+    assert environment(driver_of(objects))["KSTORM_PIPELINE_MASTER"] == "k8s://https://kubernetes.default.svc"
+    sizes = {name: conf[f"spark.executor.{name}"] for name in ("instances", "cores", "memory", "memoryOverhead")}
+    assert sizes == {"instances": "3", "cores": "2", "memory": "2g", "memoryOverhead": "512m"}
+    assert conf["spark.kubernetes.executor.request.cores"] == "500m"
+    assert environment(driver_of(objects))["KSTORM_PIPELINE_SHUFFLE_PARTITIONS"] == "12"
+    assert conf["spark.kubernetes.container.image"] == driver_of(objects)["image"]
+    assert conf["spark.kubernetes.namespace"] == "words"
+    assert conf["spark.kubernetes.driver.pod.name"] == "$(KSTORM_POD_NAME)"
+    assert conf["spark.driver.host"] == "$(KSTORM_POD_IP)"
+    fields = [each["valueFrom"]["fieldRef"]["fieldPath"] for each in driver_of(objects)["env"] if "valueFrom" in each]
+    assert fields == ["metadata.name", "status.podIP"]
+    (mount,) = [each for each in driver_of(objects)["volumeMounts"] if each["name"] == "executors"]
+    assert conf["spark.kubernetes.executor.podTemplateFile"] == f"{mount['mountPath']}/executor.yaml"
+
+
+def test_executors_ask_for_nothing_that_the_driver_may_not_make(render: Render) -> None:
+    """No ConfigMap, no Service, no claim."""
+    conf = spark_conf(render(base="executors"))
+    assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
+    for name in ("ownPersistentVolumeClaim", "reusePersistentVolumeClaim", "service.deleteOnTermination"):
+        assert conf[f"spark.kubernetes.driver.{name}"] == "false"
+
+
+def test_executors_have_tables_and_certificates_but_no_login(render: Render) -> None:
+    """The driver sends them what they must know of Kafka; a valid pod, with the labels of the release."""
+    objects = render(base="executors")
+    pod = executor_pod(objects)
+    assert_valid(pod)
+    assert pod["metadata"]["labels"]["app.kubernetes.io/instance"] == "wordcount"
+    assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "pipeline-executor"
+    spec = pod["spec"]
+    assert {volume["name"] for volume in spec["volumes"]} == {"data", "tmp", "tls"}
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in spec["volumes"]
+    assert spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_new_executors_need_a_new_driver(render: Render) -> None:
+    """It reads what they are made from once."""
+
+    def annotations(more: dict[str, Any]) -> Any:
+        return one(render(more, base="executors"), "Deployment", NAME)["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations({}) == annotations({"log": {"level": "DEBUG"}})
+    assert annotations({}) != annotations({"pipeline": {"executors": {"nodeSelector": {"disk": "fast"}}}})
+
+
+@pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
+def test_a_volume_of_one_node_has_all_on_it(render: Render, mode: str, beside: bool) -> None:
+    """With another volume executors may be anywhere."""
+    objects = render({"pipeline": {"storage": {"accessMode": mode}}}, base="executors")
+    assert one(objects, "PersistentVolumeClaim", NAME)["spec"]["accessModes"] == [mode]
+    affinity = executor_pod(objects)["spec"].get("affinity")
+    assert (affinity is not None) == beside
+    if affinity is not None:
+        (term,) = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        driver = one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"]
+        assert term["topologyKey"] == "kubernetes.io/hostname"
+        assert term["labelSelector"]["matchLabels"].items() <= driver.items()
+
+
+def test_an_object_store_needs_no_volume(render: Render) -> None:
+    """For tables and checkpoints both."""
+    more: dict[str, Any] = {"pipeline": {"tables": "s3a://tables/wordcount"}}
+    objects = render(more, base="executors")
+    assert not [each for each in objects if each["kind"] == "PersistentVolumeClaim"]
+    assert {"name": "data", "emptyDir": {}} in executor_pod(objects)["spec"]["volumes"]
+    more["pipeline"]["checkpoints"] = "/data/checkpoints"
+    assert one(render(more, base="executors"), "PersistentVolumeClaim", NAME)
+
+
+def test_own_settings_of_spark_win(render: Render) -> None:
+    """As text, whatever they were; what Spark needs is kept beside them."""
+    own = {"spark.authenticate": False, "spark.task.maxFailures": 8}
+    for base, found in (("executors", spark_conf), ("operator", lambda objects: application(objects)["sparkConf"])):
+        conf = found(render({"pipeline": {"sparkConf": own}}, base=base))
+        assert (conf["spark.authenticate"], conf["spark.task.maxFailures"]) == ("false", "8")
+        assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
+
+
+def test_the_driver_may_ask_the_api_server(render: Render) -> None:
+    """Where traffic from the pods is forbidden otherwise; executors may not."""
+    objects = render({"networkPolicy": {"egress": {"enabled": True}}}, base="executors")
+    policy = one(objects, "NetworkPolicy", NAME)["spec"]
+    selected = policy["podSelector"]["matchLabels"].items()
+    assert selected <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+    assert not selected <= executor_pod(objects)["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Egress"]
+    assert policy["egress"] == [{"ports": [{"port": 443}, {"port": 6443}]}]
+
+
+def test_the_policy_lets_driver_and_executors_talk(render: Render) -> None:
+    """As pods of one release."""
+    objects = render(base="executors")
+    policy = one(objects, "NetworkPolicy", "wordcount")["spec"]
+    assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
+    selected = policy["podSelector"]["matchLabels"].items()
+    assert selected <= executor_pod(objects)["metadata"]["labels"].items()
+    assert selected <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_a_spark_application_in_place_of_a_deployment(render: Render) -> None:
+    """Submitted again whenever its driver ends, of the same image and by the same account."""
+    objects = render(base="operator")
+    assert not [each for each in objects if each["kind"] == "Deployment" and each["metadata"]["name"] == NAME]
+    spec = application(objects)
+    assert (spec["type"], spec["mode"], spec["restartPolicy"]["type"]) == ("Python", "cluster", "Always")
+    assert spec["image"] == "wordcount-pipeline:0.1.0"
+    assert spec["driver"]["serviceAccount"] == one(objects, "RoleBinding", NAME)["subjects"][0]["name"]
+    assert spec["executor"]["serviceAccount"] == "wordcount"
+    assert spec["executor"]["instances"] == 2
+    assert all(isinstance(value, str) for value in spec["sparkConf"].values())
+
+
+def test_the_pods_of_a_spark_application(render: Render) -> None:
+    """Are valid, named as the operator wants, and told what a Deployment's would be."""
+    objects = render(base="operator")
+    plain = render({"pipeline": {"sparkApplication": {"enabled": False}}}, base="operator")
+    spec = application(objects)
+    for role in ("driver", "executor"):
+        (container,) = spec[role]["template"]["spec"]["containers"]
+        assert container["name"] == f"spark-kubernetes-{role}"
+        assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {each["name"] for each in container["env"]}
+        assert_valid(spec[role]["template"])
+    told = environment(spec["driver"]["template"]["spec"]["containers"][0])
+    told_plain = environment(driver_of(plain))
+    assert told == {name: value for name, value in told_plain.items() if name != "KSTORM_PIPELINE_SPARK_CONF"}
+    assert spec["executor"]["labels"]["app.kubernetes.io/component"] == "pipeline-executor"
+    shared = spec["sparkConf"].items()
+    assert shared <= spark_conf(plain).items()
+
+
+def test_diagnostic_mode_suspends_a_spark_application(render: Render) -> None:
+    """Whose pods are not the chart's to let sleep."""
+    assert application(render(base="operator"))["suspend"] is False
+    assert application(render({"diagnosticMode": {"enabled": True}}, base="operator"))["suspend"] is True

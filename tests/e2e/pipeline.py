@@ -1,0 +1,78 @@
+"""The release's pipeline: a driver, an executor that it makes, and the tables that they write."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.kube import Kube, until
+
+VALUES: Final = Path(__file__).with_name("pipeline-values.yaml")
+_PATIENCE_SECS: Final = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often each word occurs."""
+
+    truth: Counter[str]
+    """In the messages."""
+    gold: Counter[str]
+    """By the table of counts."""
+    quarantined: int
+    """Records that the pipeline could not read."""
+
+    def faults(self) -> Iterator[str]:
+        """What is not as promised."""
+        missing, extra = self.truth - self.gold, self.gold - self.truth
+        if missing:
+            yield f"the tables lack {missing.total():,} words, such as {', '.join(sorted(missing)[:5])}"
+        if extra:
+            yield f"the tables count {extra.total():,} words too many, such as {', '.join(sorted(extra)[:5])}"
+        if self.quarantined:
+            yield f"{self.quarantined:,} records of the sink are in quarantine"
+
+
+class Pipeline:
+    """Disturbs and audits it."""
+
+    def __init__(self, kube: Kube, release: str) -> None:
+        self._kube, self._release = kube, release
+        self._name = f"{release}-pipeline"
+
+    def delete(self, part: str) -> None:
+        """Deletes a pod, `pipeline` (the driver) or `pipeline-executor`; waits for a new executor and a batch by it."""
+        executors = set(self._pods("pipeline-executor"))
+        self._kube.kubectl("delete", f"pod/{self._pods(part)[0]}", "--wait")
+        self._kube.roll_out(f"deployment/{self._name}")
+        until(lambda: set(self._pods("pipeline-executor")) - executors, 180, "a new executor")
+        self.await_batch()
+
+    def await_batch(self) -> None:
+        """Waits until a batch has been written that ended after this."""
+        began = time.monotonic()
+
+        def has_written() -> bool:
+            since = f"--since={time.monotonic() - began:.0f}s" if time.monotonic() - began >= 1 else "--tail=0"
+            return "refine: batch" in self._kube.kubectl("logs", f"deployment/{self._name}", since)
+
+        until(has_written, 240, "a batch of the pipeline")
+
+    def audit(self, image: str, truth: dict[str, int]) -> Counted:
+        """Compares the table of counts with what the messages have; see `inside/tables.py`."""
+        script = (Path(__file__).parent / "inside" / "tables.py").read_text()
+        command = ["/opt/kstorm/bin/python", "/inside/tables.py", "/data/tables"]
+        command += [str(sum(truth.values())), str(_PATIENCE_SECS)]
+        self._kube.run_pod("tables", image, command, {"tables.py": script}, claim=self._name)
+        printed = self._kube.await_end("tables", 900)
+        found = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"')))
+        return Counted(Counter(truth), Counter(found["gold"]), found["quarantined"])
+
+    def _pods(self, part: str) -> list[str]:
+        """Names of those that run and are not about to end."""
+        label = f"app.kubernetes.io/instance={self._release},app.kubernetes.io/component={part}"
+        found = self._kube.items("pods", "-l", label, "--field-selector=status.phase=Running")
+        return [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
