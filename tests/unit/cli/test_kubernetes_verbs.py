@@ -146,6 +146,12 @@ def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
     assert warned == (0, "split: 4 → 6\n", "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n")
 
 
+def test_scale_to_nothing_warns(cluster: KubernetesStub, kstorm: Command) -> None:
+    """It may be meant, but it is not what `deactivate` does."""
+    told = "kstorm: 'split' runs nowhere then: what waits for it waits, or times out\n"
+    assert kstorm("scale", "wordcount", "split=0") == (0, "split: 2 → 0\n", told)
+
+
 def test_scale_warns_nobody_who_may_not_ask(cluster: KubernetesStub, kstorm: Command) -> None:
     """The right to scale is enough."""
     cluster.denied = {("get", "pods/proxy")}

@@ -33,7 +33,7 @@ def scale(
     for workload in changes:
         _check_nobody_else_scales(cluster, workload)
     for workload, pods in changes.items():
-        _warn_of_surplus(cluster, workload, pods)
+        _warn(cluster, workload, pods)
         cluster.scale(workload, pods)
         print(f"{workload.component}: {workload.replicas} → {pods}")
 
@@ -67,7 +67,12 @@ def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
         )
 
 
-def _warn_of_surplus(cluster: Cluster, workload: Workload, pods: int) -> None:
+def _warn(cluster: Cluster, workload: Workload, pods: int) -> None:
+    if pods == 0:
+        print(
+            f"kstorm: {workload.component!r} runs nowhere then: what waits for it waits, or times out", file=sys.stderr
+        )
+        return
     tasks = num_tasks(cluster, workload)
     if tasks is not None and pods > tasks:
         surplus = pods - tasks
