@@ -175,6 +175,16 @@ def test_what_an_autoscaler_scales_is_left_to_it(
     assert cluster.patches == []
 
 
+def test_what_an_autoscaler_leaves_at_nothing_can_be_started(cluster: KubernetesStub, kstorm: Command) -> None:
+    """By hand, as it does nothing itself until there is a pod; KEDA does."""
+    cluster.add("sink", "bolt", 0)
+    cluster.autoscale("sink")
+    assert kstorm("scale", "wordcount", "sink=1")[:2] == (0, "sink: 0 → 1\n")
+    cluster.add("join", "bolt", 0)
+    cluster.autoscale("join", scaled_object="wc-join")
+    assert "'join' is scaled by KEDA's ScaledObject" in refused(kstorm, "scale", "wordcount", "join=1")
+
+
 def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
     """One component or all, by kubectl's annotation on the pods' template."""
     assert kstorm("restart", "wordcount", "split")[1] == "split: deployment/wc-split restarts\n"

@@ -59,8 +59,9 @@ def _pair(text: str) -> tuple[str, int]:
 
 
 def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
+    """A HorizontalPodAutoscaler leaves alone what is at 0, after `kill` say: somebody has to start it."""
     scaler = cluster.autoscaler(workload)
-    if scaler is not None:
+    if scaler is not None and (workload.replicas or scaler.scaled_object):
         raise ControlError(
             f"{workload.component!r} is scaled by {scaler}, which would undo it; nothing was changed. Change its bounds in the "
             "chart's values, or turn it off there"
