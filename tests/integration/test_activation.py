@@ -184,6 +184,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
 
 def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
     """It waits as long as it is told, says what is left, and goes on; nothing of it is lost."""
+    cluster.autoscale("split")
     name, text = name_of(engine), sentences(200)
     split = engine.worker("split-0").process
     split.pause()
@@ -193,6 +194,7 @@ def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, clu
     assert code == 0
     assert "trees in flight (sentences at sentences-0), after 1 s" in told
     assert "It is killed all the same; what was in flight is emitted again when it is started again" in told
+    assert told.endswith(f"starts it again but for what is scaled by itself: `kstorm scale {name} split=1`\n")
     split.resume()
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
     engine.processes.scale("sentences", 1)

@@ -62,6 +62,12 @@ def partitions(kafka: EmbeddedKafka, topics: Iterable[str]) -> dict[str, int]:
     return {name: len(found[name].partitions) for name in topics if name in found}
 
 
+def make_topic(kafka: EmbeddedKafka, topic: str, count: int, eventually: Eventually) -> None:
+    """With so many partitions, and known to the broker."""
+    create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, count)
+    eventually(lambda: partitions(kafka, [topic]) == {topic: count}, 20)
+
+
 def test_prepare_makes_the_topics_once(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -136,8 +142,7 @@ def test_what_is_produced_can_be_consumed(
 ) -> None:
     """A message for each line that has something, whatever bytes it is of; a line for each record, or for each one's last."""
     topic = f"{topic_prefix}-in"
-    create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, 2)
-    eventually(lambda: partitions(kafka, [topic]) == {topic: 2}, 20)
+    make_topic(kafka, topic, 2, eventually)
     assert kstorm("four", "consume", topic) == (0, "", "")
     typed = b"the cow\n\n  jumped \n\xff\n" + b"over\n" * 9
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
@@ -155,8 +160,7 @@ def test_a_topic_is_followed_until_ctrl_c(
 ) -> None:
     """What comes later is shown as well."""
     topic = f"{topic_prefix}-out"
-    create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, 1)
-    eventually(lambda: partitions(kafka, [topic]) == {topic: 1}, 20)
+    make_topic(kafka, topic, 1, eventually)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
 
     class Screen(io.StringIO):

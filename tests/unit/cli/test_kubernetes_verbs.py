@@ -146,6 +146,12 @@ def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
     assert warned == (0, "split: 4 → 6\n", "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n")
 
 
+def test_scale_to_nothing_warns(cluster: KubernetesStub, kstorm: Command) -> None:
+    """It may be meant, but it is not what `deactivate` does."""
+    told = "kstorm: 'split' runs nowhere then: what waits for it waits, or times out\n"
+    assert kstorm("scale", "wordcount", "split=0") == (0, "split: 2 → 0\n", told)
+
+
 def test_scale_warns_nobody_who_may_not_ask(cluster: KubernetesStub, kstorm: Command) -> None:
     """The right to scale is enough."""
     cluster.denied = {("get", "pods/proxy")}
@@ -167,6 +173,16 @@ def test_what_an_autoscaler_scales_is_left_to_it(
     told = refused(kstorm, "scale", "wordcount", "count=2", "split=3")
     assert told.startswith(f"'split' is scaled by {by}, which would undo it; nothing was changed")
     assert cluster.patches == []
+
+
+def test_what_an_autoscaler_leaves_at_nothing_can_be_started(cluster: KubernetesStub, kstorm: Command) -> None:
+    """By hand, as it does nothing itself until there is a pod; KEDA does."""
+    cluster.add("sink", "bolt", 0)
+    cluster.autoscale("sink")
+    assert kstorm("scale", "wordcount", "sink=1")[:2] == (0, "sink: 0 → 1\n")
+    cluster.add("join", "bolt", 0)
+    cluster.autoscale("join", scaled_object="wc-join")
+    assert "'join' is scaled by KEDA's ScaledObject" in refused(kstorm, "scale", "wordcount", "join=1")
 
 
 def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:

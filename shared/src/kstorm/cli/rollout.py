@@ -33,7 +33,7 @@ def scale(
     for workload in changes:
         _check_nobody_else_scales(cluster, workload)
     for workload, pods in changes.items():
-        _warn_of_surplus(cluster, workload, pods)
+        _warn(cluster, workload, pods)
         cluster.scale(workload, pods)
         print(f"{workload.component}: {workload.replicas} → {pods}")
 
@@ -59,15 +59,21 @@ def _pair(text: str) -> tuple[str, int]:
 
 
 def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
+    """A HorizontalPodAutoscaler leaves alone what is at 0, after `kill` say: somebody has to start it."""
     scaler = cluster.autoscaler(workload)
-    if scaler is not None:
+    if scaler is not None and (workload.replicas or scaler.scaled_object):
         raise ControlError(
             f"{workload.component!r} is scaled by {scaler}, which would undo it; nothing was changed. Change its bounds in the "
             "chart's values, or turn it off there"
         )
 
 
-def _warn_of_surplus(cluster: Cluster, workload: Workload, pods: int) -> None:
+def _warn(cluster: Cluster, workload: Workload, pods: int) -> None:
+    if pods == 0:
+        print(
+            f"kstorm: {workload.component!r} runs nowhere then: what waits for it waits, or times out", file=sys.stderr
+        )
+        return
     tasks = num_tasks(cluster, workload)
     if tasks is not None and pods > tasks:
         surplus = pods - tasks
