@@ -93,6 +93,7 @@ def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) ->
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
+        eventually(lambda: "acked " in topology.said, 120)  # words may come before the last process is ready
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)
         assert topology.process.wait(180) == 0, topology.said

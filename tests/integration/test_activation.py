@@ -82,7 +82,8 @@ def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(eng
     status = engine.worker("sentences-0").status()
     assert status is not None
     assert (status["active"], status["remark"], status["not_ready"]) == (False, ready(engine), "")
-    assert kstorm("deactivate", name)[1] == f"{name} is deactivated, as it was: 1 spout process, nothing in flight\n"
+    told = f"{name} is deactivated, as it was: 1 spout process, nothing in flight\n"
+    engine.until(lambda: kstorm("deactivate", name)[1] == told, 10, "ZooKeeper has heard of it")
     assert engine.total("sentences", "emitted") == emitted
     assert kstorm("activate", name)[:2] == (0, f"{name} is active again: 1 spout process\n")
     engine.await_done("sentences")
