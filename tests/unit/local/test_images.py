@@ -60,8 +60,11 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     monkeypatch.setenv("KSTORM_IMAGE_LOADER", "loader --quiet")
     assert images.main(["bolt", "--tag", "t1", "--base", "base:1"]) == 0
     [build] = [call for call in calls(programs, "buildah") if call.startswith("build ")]
-    assert "--tag kstorm-bolt:t1 --build-arg BASE_IMAGE=base:1 --build-arg VERSION=t1" in build
+    assert "--tag kstorm-bolt:t1 --build-arg BASE_IMAGE=base:1 " in build
+    assert "--label org.opencontainers.image.version=t1 --label org.opencontainers.image.revision=" in build
     assert build.endswith(f"--target bolt {ROOT}")
+    [labels] = [call for call in calls(programs, "buildah") if call.startswith("config ")]
+    assert "--label org.opencontainers.image.version=t1" in labels
     assert calls(programs, "loader") == ["--quiet kstorm-bolt:t1"]
     assert capfd.readouterr().out.splitlines()[1].split() == ["kstorm-bolt:t1", "0.0", "120.5"]
 

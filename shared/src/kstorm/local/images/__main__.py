@@ -77,7 +77,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) -> list[str]:
     """Build targets of our Dockerfile, with the jars that this machine has or fetches; the names of the images."""
-    arguments = {"BASE_IMAGE": base, "VERSION": tag, "REVISION": revision()}
+    arguments = {"BASE_IMAGE": base}
+    # Not by an ARG for a LABEL: buildah takes such a layer from its cache whatever the ARG is.
+    labels = {"org.opencontainers.image.version": tag, "org.opencontainers.image.revision": revision()}
     images = {target: f"kstorm-{target}:{tag}" for target in targets}
     with tempfile.TemporaryDirectory(prefix="kstorm-images-") as folder:
         secrets = write_secrets(Path(folder))
@@ -87,7 +89,14 @@ def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) 
         for target, image in images.items():
             contexts = {} if target in _WITHOUT_JARS else {"jars": jars}
             engine.build(
-                _DOCKERFILE, _ROOT, image, target=target, arguments=arguments, secrets=secrets, contexts=contexts
+                _DOCKERFILE,
+                _ROOT,
+                image,
+                target=target,
+                arguments=arguments,
+                labels=labels,
+                secrets=secrets,
+                contexts=contexts,
             )
     return list(images.values())
 

@@ -28,19 +28,29 @@ class Engine(ABC):
         arguments: Mapping[str, str],
         secrets: Mapping[str, Path] | None = None,
         contexts: Mapping[str, Path] | None = None,
+        labels: Mapping[str, str] | None = None,
         target: str = "",
     ) -> None:
         """Build `image`; what the program says goes to standard error.
 
-        `secrets` are files by their id in the Dockerfile, `contexts` folders that stand for its stages of that name.
+        `secrets` are files by their id in the Dockerfile, `contexts` folders that stand for its stages of that name;
+        `labels` are the image's, beside those that the Dockerfile gives.
         """
         command = [*self._build, "--file", str(dockerfile), "--tag", image]
         command += [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         command += [part for name, path in (secrets or {}).items() for part in ("--secret", f"id={name},src={path}")]
         command += [part for name, path in (contexts or {}).items() for part in ("--build-context", f"{name}={path}")]
+        command += self._labels(labels or {})
         command += ["--target", target] if target else []
         if subprocess.run([*command, str(context)], stdout=sys.stderr, check=False).returncode:
             raise LocalError(f"{self._build[0]} could not build {image}; what is above says why")
+        self._label(image, self._labels(labels or {}))
+
+    def _labels(self, labels: Mapping[str, str]) -> list[str]:
+        return [part for name, value in labels.items() for part in ("--label", f"{name}={value}")]
+
+    def _label(self, image: str, labels: Sequence[str]) -> None:  # noqa: B027 - docker has done it
+        """Give a built image its labels, where the build itself may not have."""
 
     @abstractmethod
     def has(self, image: str) -> bool:
@@ -80,6 +90,13 @@ class Buildah(Engine):
 
     def __init__(self) -> None:
         os.environ.setdefault("BUILDAH_ISOLATION", "chroot")  # works inside a container too, where a runtime does not
+
+    def _label(self, image: str, labels: Sequence[str]) -> None:
+        """A build that finds all its layers in the cache gives the image the labels of the one before."""
+        if labels:
+            container = _run("buildah", "from", "--pull-never", image).strip()
+            _run("buildah", "config", *labels, container)
+            _run("buildah", "commit", "--quiet", "--rm", container, image)
 
     def has(self, image: str) -> bool:
         """As in `Engine`."""
