@@ -25,8 +25,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         stub.add("acker", "acker")
         stub.pages = {
             "wc-sentences-0": page("spout", [0, 1], 2, acked=1200, pending=7, remark="deactivated"),
-            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2]),
-            "wc-split-1": page("bolt", [1], 4, acked=3, failed=1, last_error="KeyError: 'x'"),
+            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred("old", 4e3)),
+            "wc-split-1": page("bolt", [1], 4, acked=3, failed=1, **erred("x", 130.0)),
             "wc-count-0": page("bolt", [0, 1, 2, 3], 4),
             "wc-acker-0": page("acker", [0, 1, 2, 3], 4),
         }
@@ -52,6 +52,11 @@ def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, 
     counts = dict.fromkeys(("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0)
     known = {"kind": kind, "tasks": tasks, "num_tasks": num_tasks, "not_ready": "", "last_error": "", **counts}
     return {**known, "latency_counts": [], **more}
+
+
+def erred(key: str, seconds_ago: float) -> dict[str, Any]:
+    """What it shows besides, of its last error."""
+    return {"last_error": f"KeyError: {key!r}", "last_error_age": seconds_ago}
 
 
 def refused(kstorm: Command, *arguments: str) -> str:
@@ -99,7 +104,7 @@ def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
 
 
 def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Each component's pods added up, and below what is not as it should be."""
+    """Each component's pods added up, and below what is not as it should be; of errors the newest."""
     cluster.trouble("wc-count-0", "CrashLoopBackOff", "back-off 5m0s")
     code, shown, _ = kstorm("topology", "status", "wordcount")
     lines = shown.splitlines()
@@ -112,7 +117,7 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert lines[5:] == [
         "wc-sentences-0: deactivated",
         "wc-count-0: CrashLoopBackOff: back-off 5m0s",
-        "split: KeyError: 'x'",
+        "split: KeyError: 'x' (2 min ago)",
     ]
     found = json.loads(kstorm("topology", "status", "wordcount", "--output", "json")[1])
     assert found[0]["remarks"] == {"wc-sentences-0": "deactivated"}

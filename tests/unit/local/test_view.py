@@ -6,7 +6,7 @@ from rich.console import Console
 
 from kstorm.local.view import LiveView, plain_line
 from kstorm.local.watch import ComponentState, Snapshot
-from kstorm.runtime.figures import Figures, format_seconds
+from kstorm.runtime.figures import Figures, format_age, format_seconds
 
 
 def snapshot() -> Snapshot:
@@ -55,3 +55,4 @@ def test_on_a_terminal_there_is_a_table() -> None:
 def test_seconds_are_shown_in_the_unit_that_suits() -> None:
     """Below a second in milliseconds."""
     assert [format_seconds(seconds) for seconds in (0.0123, 0.9, 1.24)] == ["12 ms", "900 ms", "1.2 s"]
+    assert [format_age(seconds) for seconds in (0.6, 59.4, 179, 7200, 1e6)] == ["1 s", "59 s", "2 min", "2 h", "11 d"]

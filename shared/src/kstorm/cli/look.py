@@ -3,8 +3,9 @@
 Counts are since the pods were started; one that was replaced took its own along.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +46,9 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     latency_p99: float | None
     errors: int
     last_error: str
+    """Of all pods that run now; empty if there was none."""
+    last_error_age: float | None
+    """Seconds since then."""
     remarks: Mapping[str, str]
     """By pod: what to know although nothing is wrong, such as that it is deactivated; and why it would not hear of it."""
     not_ready: Mapping[str, str]
@@ -71,6 +75,7 @@ def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
 def _status(workload: Workload, pages: Pages) -> ComponentStatus:
     answers = {pod.name: status for pod, status in pages if status is not None}
     figures = sum((Figures.of(status) for status in answers.values()), Figures())
+    error, age = _last_error(answers.values())
     remarks = {name: _remark(status) for name, status in answers.items() if _remark(status)}
     return ComponentStatus(
         component=workload.component,
@@ -88,10 +93,17 @@ def _status(workload: Workload, pages: Pages) -> ComponentStatus:
         latency_p50=figures.latency(0.5),
         latency_p99=figures.latency(0.99),
         errors=figures.errors,
-        last_error=next((status["last_error"] for status in answers.values() if status.get("last_error")), ""),
+        last_error=error,
+        last_error_age=age,
         remarks=remarks,
         not_ready={pod.name: why for pod, status in pages if (why := _why_not_ready(pod, status))},
     )
+
+
+def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
+    """The newest, and its age in seconds; services that are older than this command tell no age."""
+    errors = [(status["last_error"], status.get("last_error_age")) for status in answers if status.get("last_error")]
+    return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
 
 
 def _remark(status: Mapping[str, Any]) -> str:

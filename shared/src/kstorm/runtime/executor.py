@@ -47,6 +47,7 @@ class Executor(Generic[T]):
         self.exposition.add(self.samples)
         self.errors = self.dead_letters = self.frames_in = 0
         self.last_error = self.remark = ""  # a remark is what to know of a process although nothing is wrong with it
+        self._last_error_at = 0.0
         self._busy = asyncio.Lock()
         self._stopping = False
         self._said_idle = False
@@ -103,6 +104,7 @@ class Executor(Generic[T]):
             "records_out": self.delivery.records,
             "errors": self.errors,
             "last_error": self.last_error,
+            "last_error_age": time.monotonic() - self._last_error_at if self.last_error else None,
             "dead_letters": self.dead_letters,
             "latency_counts": self.latency.counts,
         }
@@ -266,7 +268,7 @@ class Executor(Generic[T]):
     def report(self, error: BaseException, doing: str, task: int) -> None:
         """An error in user code: counted and logged; the task goes on."""
         self.errors += 1
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.last_error, self._last_error_at = f"{type(error).__name__}: {error}", time.monotonic()
         trace = None if isinstance(error, KstormError) else error
         self.log.error("component_error", doing=doing, task=task, error=self.last_error, exc_info=trace)
 

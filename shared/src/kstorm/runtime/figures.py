@@ -51,3 +51,11 @@ class Figures:
 def format_seconds(seconds: float) -> str:
     """`12 ms`, `3.4 s`."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def format_age(seconds: float) -> str:
+    """`42 s`, `5 min`, `3 h`, `2 d`: whole ones that have gone by."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
