@@ -19,14 +19,14 @@ LONG = 240
 def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
     """Both count correctly, every figure is found out, and kstorm's ratios are there."""
     path = tmp_path / "report.json"
-    options = ["--rounds", 1, "--sentences", 3000, "--only", "loop,kstorm", "--report", path]
+    options = ["--rounds", 1, "--sentences", 30_000, "--only", "loop,kstorm", "--report", path]
     with started("bench", *options, home=tmp_path) as bench:
         assert bench.process.wait(LONG) == 0, bench.said
     report: dict[str, Any] = json.loads(path.read_text())
     assert [run["contestant"] for run in report["runs"]] == ["loop", "kstorm", "loop"]
     for run in report["runs"]:
         assert run["correct"], bench.said
-        assert run["sentences"] == 3000
+        assert run["sentences"] == 30_000
         for figure in FIGURES:
             assert run[figure] > 0, (figure, bench.said)
     assert report["runs"][1]["ratios"].keys() == FIGURES
