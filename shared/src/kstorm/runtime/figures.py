@@ -54,7 +54,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """`42 s`, `5 min`, `3 h`, `2 d`: whole ones that have gone by."""
+    """`42 s`, `5 min`, `3 h`, `2 d`; what is left over of a minute, an hour or a day is dropped."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
