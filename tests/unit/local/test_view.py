@@ -15,9 +15,9 @@ def snapshot() -> Snapshot:
     lately = Figures(acked=50, latency_counts=(0, 10))
     return Snapshot(
         [
-            ComponentState("sentences", "spout", 1, 1, spout, lately, 5.0, ""),
-            ComponentState("count", "bolt", 2, 1, Figures(executed=1234), Figures(), 5.0, "KeyError: 'x'"),
-            ComponentState("__acker", "acker", 1, 1, Figures(pending=28), Figures(), 5.0, ""),
+            ComponentState("sentences", "spout", 1, 1, spout, lately, 5.0, "", None),
+            ComponentState("count", "bolt", 2, 1, Figures(executed=1234), Figures(), 5.0, "KeyError: 'x'", 180.0),
+            ComponentState("__acker", "acker", 1, 1, Figures(pending=28), Figures(), 5.0, "", None),
         ],
         ["count-1"],
     )
@@ -30,7 +30,7 @@ def test_a_line_says_what_matters() -> None:
         assert part in line
     assert "open trees 28" in line
     assert "not ready: count-1" in line
-    assert "KeyError: 'x'" in line
+    assert "count: KeyError: 'x' (3 min ago)" in line
 
 
 def test_without_a_terminal_lines_do_not_come_with_every_look() -> None:
@@ -50,6 +50,7 @@ def test_on_a_terminal_there_is_a_table() -> None:
     shown = out.getvalue()
     for part in ("component", "sentences", "__acker", "1/2", "1,234", "killed, and coming back: count-1"):
         assert part in shown
+    assert "count: KeyError: 'x' (3 min ago)" in shown
 
 
 def test_seconds_are_shown_in_the_unit_that_suits() -> None:

@@ -79,3 +79,26 @@ def test_recent_figures_are_what_was_added() -> None:
 def test_histograms_of_different_lengths_can_be_added() -> None:
     """A process that has not answered yet has an empty histogram."""
     assert (Figures() + Figures(latency_counts=(1, 2))).latency_counts == (1, 2)
+
+
+def test_the_newest_error_is_shown_with_its_age() -> None:
+    """Of all processes of a component, and of those that died since."""
+    processes, watch = watched("count-0", "count-1")
+    processes.pages = {
+        "count-0": {**page("bolt", 1), "last_error": "KeyError: 'new'", "last_error_age": 5.0},
+        "count-1": {**page("bolt", 2), "last_error": "KeyError: 'old'", "last_error_age": 500.0},
+    }
+    watch.look()
+    processes.pages["count-0"] = page("bolt", 3)
+    (count,) = watch.look().components
+    assert count.last_error == "KeyError: 'new'"
+    assert count.last_error_age is not None
+    assert 5 <= count.last_error_age < 100
+
+
+def test_without_an_error_there_is_no_age() -> None:
+    """Nothing went wrong, so nothing is said."""
+    processes, watch = watched("count-0")
+    processes.pages["count-0"] = page("bolt", 1)
+    (count,) = watch.look().components
+    assert (count.last_error, count.last_error_age) == ("", None)

@@ -23,7 +23,7 @@ from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.look import ComponentStatus, look
 from kstorm.cli.workloads import Workload
-from kstorm.runtime.figures import format_age, format_seconds
+from kstorm.runtime.figures import format_error, format_seconds
 
 app = typer.Typer(help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True)
 
@@ -186,11 +186,9 @@ def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
         )
     notes = [Text(f"{pod}: {why}", style="yellow") for found in components for pod, why in found.remarks.items()]
     notes += [Text(f"{pod}: {why}", style="red") for found in components for pod, why in found.not_ready.items()]
-    notes += [Text(f"{found.component}: {_last_error(found)}", style="red") for found in components if found.last_error]
+    notes += [
+        Text(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", style="red")
+        for found in components
+        if found.last_error
+    ]
     return Group(table, *notes)
-
-
-def _last_error(found: ComponentStatus) -> str:
-    """With how long ago it was, since it may be over and done with."""
-    ago = "" if found.last_error_age is None else f" ({format_age(found.last_error_age)} ago)"
-    return f"{found.last_error}{ago}"

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kstorm.local.watch import ComponentState, Snapshot
-from kstorm.runtime.figures import format_seconds
+from kstorm.runtime.figures import format_error, format_seconds
 
 _LINE_SECS: Final = 2.0
 
@@ -63,7 +63,7 @@ def render(snapshot: Snapshot, goal: int | None, seconds: float, notes: Sequence
     parts.append(line)
     if snapshot.down:
         parts.append(Text(f"not there or not ready: {', '.join(snapshot.down)}", style="bold red"))
-    parts += [Text(f"{state.component}: {state.last_error}", style="red") for state in _in_trouble(snapshot)]
+    parts += [Text(line, style="red") for line in _errors(snapshot)]
     parts += [Text(note, style="yellow") for note in notes]
     return Group(*parts)
 
@@ -84,7 +84,7 @@ def plain_line(snapshot: Snapshot, goal: int | None) -> str:
     parts += [f"open trees {state.total.pending:,}" for state in snapshot.components if state.kind == "acker"]
     if snapshot.down:
         parts.append(f"not ready: {', '.join(snapshot.down)}")
-    parts += [f"{state.component}: {state.last_error}" for state in _in_trouble(snapshot)]
+    parts += _errors(snapshot)
     return " · ".join(parts)
 
 
@@ -92,8 +92,12 @@ def _own(state: ComponentState) -> bool:
     return state.kind in ("spout", "acker")
 
 
-def _in_trouble(snapshot: Snapshot) -> list[ComponentState]:
-    return [state for state in snapshot.components if state.last_error]
+def _errors(snapshot: Snapshot) -> list[str]:
+    return [
+        f"{state.component}: {format_error(state.last_error, state.last_error_age)}"
+        for state in snapshot.components
+        if state.last_error
+    ]
 
 
 def _table(snapshot: Snapshot) -> Table:

@@ -33,6 +33,9 @@ class ComponentState:
     """In the last `recent_secs` (`pending`: how much it grew)."""
     recent_secs: float
     last_error: str
+    """The newest of all its processes, those that died since included; empty if there was none."""
+    last_error_age: float | None
+    """Seconds since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,9 @@ class Watch:
         """Ask every worker and add up."""
         workers = list(self._processes.workers)
         statuses = self.statuses = self._processes.statuses()
-        for worker in workers:
-            self._lives.setdefault(worker.name, _Lives()).learn(statuses.get(worker.name))
         now = time.monotonic()
+        for worker in workers:
+            self._lives.setdefault(worker.name, _Lives()).learn(statuses.get(worker.name), now)
         by_component: dict[str, list[Worker]] = {}
         for worker in workers:
             by_component.setdefault(worker.component, []).append(worker)
@@ -100,7 +103,7 @@ class Watch:
         }
         since, before = self._remember(now, totals)
         states = [
-            self._state(component, of_it, totals[component], before.get(component, Figures()), now - since)
+            self._state(component, of_it, totals[component], before.get(component, Figures()), now, since)
             for component, of_it in by_component.items()
         ]
         states.sort(key=lambda state: ("spout", "bolt", "acker", "").index(state.kind))
@@ -114,9 +117,10 @@ class Watch:
         return self._history[0]
 
     def _state(
-        self, component: str, workers: list[Worker], total: Figures, before: Figures, seconds: float
+        self, component: str, workers: list[Worker], total: Figures, before: Figures, now: float, since: float
     ) -> ComponentState:
         lives = [self._lives[worker.name] for worker in workers]
+        failed_at, error = max(life.last_error for life in lives)
         return ComponentState(
             component,
             next((life.kind for life in lives if life.kind), ""),
@@ -124,8 +128,9 @@ class Watch:
             sum(life.ready for life in lives),
             total,
             total - before,
-            seconds,
-            next((life.last_error for life in lives if life.last_error), ""),
+            now - since,
+            error,
+            now - failed_at if error else None,
         )
 
 
@@ -133,7 +138,9 @@ class _Lives:
     """One worker over all its restarts."""
 
     def __init__(self) -> None:
-        self.kind = self.last_error = ""
+        self.kind = ""
+        self.last_error = (0.0, "")
+        """By this process's clock when it was, and what it was; empty if there was none."""
         self.ready = False
         self._pid = 0
         self._past = self._present = Figures()
@@ -142,7 +149,7 @@ class _Lives:
     def total(self) -> Figures:
         return self._past + self._present
 
-    def learn(self, status: Mapping[str, Any] | None) -> None:
+    def learn(self, status: Mapping[str, Any] | None, now: float) -> None:
         self.ready = status is not None and not status["not_ready"]
         if status is None:
             self._present = replace(self._present, pending=0)  # its tasks may be another's by now
@@ -150,4 +157,6 @@ class _Lives:
         if status["pid"] != self._pid:
             self._past, self._pid = self._past + replace(self._present, pending=0), status["pid"]
         self._present = Figures.of(status)
-        self.kind, self.last_error = status["kind"], status["last_error"] or self.last_error
+        self.kind = status["kind"]
+        if status["last_error"]:
+            self.last_error = now - status["last_error_age"], status["last_error"]

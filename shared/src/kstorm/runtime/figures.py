@@ -59,3 +59,8 @@ def format_age(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def format_error(message: str, age: float | None) -> str:
+    """`message`, with how long ago it was where that is known: it may be over and done with."""
+    return message if age is None else f"{message} ({format_age(age)} ago)"
