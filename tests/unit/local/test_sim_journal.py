@@ -1,5 +1,6 @@
 """`./run sim --resume`: hours of schedules, in as many runs as it takes."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     console = Console(record=True, width=200)
     assert run_many(range(3), 1, None, console, path) == 0
     assert "3 schedules in 2 s" in console.export_text()
+
+
+def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the log of a run of hours."""
+    monkeypatch.setattr("kstorm.local.sim.many._LINE_SECS", 0.0)
+    console = Console(file=io.StringIO(), record=True, width=200)
+    assert run_many(SEEDS, 1, None, console) == 0
+    assert "5 of 10 schedules, " in console.export_text()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +25,8 @@ _MOST_TRACED: Final = 1000
 """Of all schedules; a traced one takes ten times as long, and a thousand tell what is rare."""
 _SAVED_EVERY_SECS: Final = 30.0
 _MOST_VIOLATIONS: Final = 10
+_LINE_SECS: Final = 10.0
+"""Between two lines that tell how far it is, where there is no terminal to draw a bar on."""
 
 
 def run_many(
@@ -31,19 +34,32 @@ def run_many(
 ) -> int:
     """Runs the schedules of these seeds, less those that the file `resume` has already, and prints what they met; 1 if one
     breaks the guarantee."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
     journal = Journal(resume, seeds) if resume else None
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        bar = progress.add_task("schedules", total=len(seeds), rate="")
-
-        def show(outcome: Outcome) -> None:
-            progress.update(bar, completed=outcome.schedules, rate=f"{outcome.schedules / outcome.seconds:.0f}/s")
-
+    with _progress(len(seeds), console) as show:
         outcome = sweep(seeds, workers, show, journal)
     print_outcome(outcome, workers, console)
     if page is not None:
         write_page(outcome, seeds, workers, page)
     return 1 if outcome.violations else 0
+
+
+@contextmanager
+def _progress(total: int, console: Console) -> Iterator[Callable[[Outcome], object]]:
+    """What shows how far it is: by a bar on a terminal, elsewhere in a line now and then."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
+    next_line = time.monotonic() + _LINE_SECS
+
+    def show(outcome: Outcome) -> None:
+        nonlocal next_line
+        rate = f"{outcome.schedules / outcome.seconds:.0f}/s"
+        progress.update(bar, completed=outcome.schedules, rate=rate)
+        if progress.disable and time.monotonic() >= next_line:
+            next_line = time.monotonic() + _LINE_SECS
+            console.print(f"{outcome.schedules:,} of {total:,} schedules, {rate}", highlight=False)
+
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("schedules", total=total, rate="")
+        yield show
 
 
 def sweep(
