@@ -50,6 +50,13 @@ def test_the_schedules_are_hard(outcome: Outcome) -> None:
     assert len(all_lines() & outcome.reached.keys()) > 0.75 * len(all_lines())
 
 
+@pytest.mark.parametrize("seed", [513791, 587317, 604639, 828867, 880874])
+def test_what_is_not_lost_is_not_called_lost(seed: int) -> None:
+    """The five of a million schedules in which the judge was wrong: rows of late replays had not aged yet, and a dead letter
+    had succeeded with a zombie."""
+    run_schedule(seed)
+
+
 def test_the_same_seed_is_the_same_schedule() -> None:
     """Two runs of a seed have the same report and the same story; another seed has another."""
     stories: list[list[str]] = [[], []]

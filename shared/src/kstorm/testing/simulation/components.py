@@ -69,6 +69,7 @@ class Source(Spout):
             self.truth.violations.append(f"message {message} was acked, and its tree is open")
         self._ended(message)
         self.truth.finished.add(message)
+        self.truth.acked.add(message)
 
     def fail(self, message_id: tuple[Message, int]) -> None:
         """Again."""

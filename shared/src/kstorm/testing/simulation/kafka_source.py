@@ -143,6 +143,7 @@ class SourceTopic:
         attempt = (life, id.epoch, id.attempt)
         key = (id.partition, id.offset, *attempt)
         self._acks[key] += 1
+        self.truth.acked.add(self._message(id.partition, id.offset))
         done = sum(map(self.truth.done, self._trees[id.partition, id.offset][attempt]))
         if self._acks[key] > done:
             self.truth.violations.append(f"{_name(id.partition, id.offset)} was acked, and its tree is open")

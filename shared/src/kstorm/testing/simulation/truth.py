@@ -21,7 +21,9 @@ class Truth:
 
     messages: int
     finished: set[Message] = field(default_factory=set)
-    """Messages whose ack the spout was told."""
+    """Messages that need not be emitted again: most were acked, some are dead letters."""
+    acked: set[Message] = field(default_factory=set)
+    """Messages whose ack a spout was told."""
     attempts: defaultdict[Message, set[Any]] = field(default_factory=lambda: defaultdict(set))
     """What each message was emitted as, by spouts; more than once if it was replayed."""
     executions: int = 0
