@@ -87,13 +87,14 @@ class AckerExecutor(Executor[Ledger]):
         self._totals.keep(slot.task)
         self._table.close(slot.partition)
 
-    async def work(self, slot: TaskSlot[Ledger], records: list[Message], unit: WorkUnit) -> None:
+    async def work(self, slot: TaskSlot[Ledger], records: list[Message], unit: WorkUnit) -> int:
         """Applies the frames of one task."""
         for record in records:
             try:
                 slot.task.apply(decode(AckFrame, record.value()), record.offset() or 0)
             except FrameError as error:
                 self.dead_letter_record(record, str(error), unit)
+        return len(records)
 
     def flush(self, unit: WorkUnit) -> None:
         """Tells the spouts at once what has become of their trees."""

@@ -131,18 +131,17 @@ class BoltExecutor(Executor[BoltTask]):
             self._table.close(slot.partition)
             del self._states[slot.partition]
 
-    async def work_on(self, active: list[tuple[TaskSlot[BoltTask], list[Message]]], unit: WorkUnit) -> None:
+    async def work_on(self, active: list[tuple[TaskSlot[BoltTask], list[Message]]], unit: WorkUnit) -> list[int]:
         """Tasks of an async bolt run side by side: while one waits, another goes on."""
         if self._waits and len(active) > 1:
-            await asyncio.gather(*(self.work(slot, records, unit) for slot, records in active))
-        else:
-            await super().work_on(active, unit)
+            return await asyncio.gather(*(self.work(slot, records, unit) for slot, records in active))
+        return await super().work_on(active, unit)
 
-    async def work(self, slot: TaskSlot[BoltTask], records: list[Message], unit: WorkUnit) -> None:
-        """Executes the frames of one task."""
-        for record in records:
+    async def work(self, slot: TaskSlot[BoltTask], records: list[Message], unit: WorkUnit) -> int:
+        """Executes the frames of one task, until it has to go."""
+        for number, record in enumerate(records):
             if not slot.active:
-                return
+                return number
             try:
                 steps = slot.task.receive(decode(TupleFrame, record.value()))
             except FrameError as error:
@@ -151,6 +150,7 @@ class BoltExecutor(Executor[BoltTask]):
             self._resources.unit = unit
             await drive(steps, self._pause(slot))
             self.latency.add(max(0.0, time.time() - record.timestamp()[1] / 1000))
+        return len(records)
 
     def _pause(self, slot: TaskSlot[BoltTask]) -> Callable[[], Any]:
         """Offered between tuples. Slow bolts are paused after each tuple, quick ones after 64."""

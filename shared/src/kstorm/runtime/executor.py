@@ -70,8 +70,9 @@ class Executor(Generic[T]):
         """Lets go of a task; nothing of it is being executed."""
         raise NotImplementedError
 
-    async def work(self, slot: TaskSlot[T], records: list[Message], unit: WorkUnit) -> None:
-        """Handles records of one task; what they cause is sent on behalf of `unit`."""
+    async def work(self, slot: TaskSlot[T], records: list[Message], unit: WorkUnit) -> int:
+        """Handles records of one task; what they cause is sent on behalf of `unit`. Returns how many it handled: all, unless
+        the task has to go meanwhile."""
         raise NotImplementedError
 
     def flush(self, unit: WorkUnit) -> None:
@@ -223,21 +224,21 @@ class Executor(Generic[T]):
         active = [(slot, records) for slot, records in item if slot.active]
         size = size_of(item)
         unit = self.unit(lambda: self.consumer.finished(*size))
-        await self.work_on(active, unit)
-        for slot, records in active:
+        handled = await self.work_on(active, unit)
+        for (slot, records), count in zip(active, handled, strict=True):
             if slot.first_offset < 0:
                 slot.first_offset = records[0].offset() or 0
-            if slot.active:  # else it was cut short: its records stay uncommitted for the next owner
-                slot.progress.begin(unit, records[-1].offset() or 0)
-            self.frames_in += len(records)
+            if count:  # the others stay uncommitted for the next owner, which would execute these again
+                slot.progress.begin(unit, records[count - 1].offset() or 0)
+            self.frames_in += count
         self.flush(unit)
         self.close_unit(unit)
         self.delivery.poll()
 
-    async def work_on(self, active: list[tuple[TaskSlot[T], list[Message]]], unit: WorkUnit) -> None:
-        """One task after the other; an executor whose tasks wait for something may run them side by side."""
-        for slot, records in active:
-            await self.work(slot, records, unit)
+    async def work_on(self, active: list[tuple[TaskSlot[T], list[Message]]], unit: WorkUnit) -> list[int]:
+        """One task after the other; an executor whose tasks wait for something may run them side by side. Returns what
+        `work` does, for each."""
+        return [await self.work(slot, records, unit) for slot, records in active]
 
     def unit(self, on_done: Callable[[], Any] = lambda: None) -> WorkUnit:
         """A new unit of work."""

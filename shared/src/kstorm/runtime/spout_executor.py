@@ -122,23 +122,18 @@ class SpoutExecutor(Executor[SpoutTask]):
         self._totals.keep(slot.task)
         self.outbox.forget(slot.task.task_id)
 
-    async def work_on(self, active: list[tuple[TaskSlot[SpoutTask], list[Message]]], unit: WorkUnit) -> None:
-        """Hands news of trees to the tasks, also to those that are being drained."""
-        for slot, records in active:
-            await self.work(slot, records, unit)
-
     async def _handle(self, item: list[tuple[TaskSlot[SpoutTask], list[Message]]]) -> None:
-        """Completions are not committed: a task that moves starts at the end of the topic."""
+        """Hands news of trees to the tasks, also to those that are being drained. Completions are not committed: a task
+        that moves starts at the end of the topic."""
         unit = self.unit()
         for slot, records in item:
             if self.slots.get(slot.partition) is slot:
-                await self.work(slot, records, unit)
-                self.frames_in += len(records)
+                self.frames_in += await self.work(slot, records, unit)
         self.consumer.finished(*size_of(item))
         self.flush(unit)
         unit.close()
 
-    async def work(self, slot: TaskSlot[SpoutTask], records: list[Message], unit: WorkUnit) -> None:
+    async def work(self, slot: TaskSlot[SpoutTask], records: list[Message], unit: WorkUnit) -> int:
         """Takes news of trees."""
         task = slot.task
         for record in records:
@@ -151,6 +146,7 @@ class SpoutExecutor(Executor[SpoutTask]):
         if task.latencies:
             self.latency.add_all(task.latencies)
             task.latencies.clear()
+        return len(records)
 
     def flush(self, unit: WorkUnit) -> None:
         """Sends what was emitted, begun and given up."""
