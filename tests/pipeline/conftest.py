@@ -1,6 +1,7 @@
 """One Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,14 @@ from tests.pipeline.sink import Sink
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what is compiled well here does not run long enough to pay
 
 
+def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
+    """Wait until a condition is true; fail after so many seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout:g} s"
+        time.sleep(0.01)
+
+
 @dataclass(frozen=True)
 class Job:
     """A sink topic and the tables made of it."""
@@ -32,7 +41,6 @@ class Job:
 
     @property
     def tables(self) -> Tables:
-        """The job's tables."""
         return Tables(self.settings.tables)
 
     def run(self, **changes: Any) -> None:
@@ -41,7 +49,6 @@ class Job:
         run(self.spark, replace(self.settings, **changes), self.tables)
 
     def read(self, name: str) -> DataFrame:
-        """A table's content."""
         return self.tables.read(self.spark, name)
 
     def snapshot(self) -> dict[str, list[str]]:
@@ -121,5 +128,4 @@ def make_job(spark: SparkSession, settings: Settings) -> Callable[[Path], Job]:
 
 @pytest.fixture
 def job(make_job: Callable[[Path], Job], tmp_path: Path) -> Job:
-    """Make a job for one test."""
     return make_job(tmp_path)

@@ -1,6 +1,7 @@
 """A sink topic as a word count's KafkaBolt writes it, and what the tables must hold of it by plain Python."""
 
 import json
+import time
 import uuid
 import zlib
 from collections import Counter
@@ -39,9 +40,24 @@ class Sink:
         self.records: list[Record] = []
         self._counts: Counter[str] = Counter()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        kept = {"retention.ms": "-1"}  # the timestamps below are of 2023
-        admin.create_topics([NewTopic(self.topic, partitions, 1, config=kept)])[self.topic].result(30)
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._create()
+
+    def _create(self) -> None:
+        # The timestamps below are of 2023, and some of long after.
+        config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        self._admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=config)])[self.topic].result(30)
+
+    def make_anew(self) -> None:
+        """Delete the topic, and make one of its name; what was written counts no more."""
+        self.flush()
+        self._admin.delete_topics([self.topic])[self.topic].result(30)
+        deadline = time.monotonic() + 60
+        while self.topic in self._admin.list_topics(timeout=30).topics:
+            assert time.monotonic() < deadline, "the topic is not deleted"
+        self._create()
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0})
+        self.records.clear()
 
     def sentence(self, source_offset: int, words: str, *, at: int = NOON) -> None:
         """Write a record for each word of a sentence, counted on; the same offset again is a replay."""

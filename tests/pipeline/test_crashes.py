@@ -1,4 +1,4 @@
-"""A crash at any point, and what the next run makes of it."""
+"""A crash at any point, and how the next run continues."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from kstorm.local.java import spark_environment
 from kstorm_pipeline import refine
 from kstorm_pipeline.errors import PipelineError
-from tests.pipeline.conftest import JAVA_OPTIONS, Job
+from tests.pipeline.conftest import JAVA_OPTIONS, Job, await_condition
 from tests.pipeline.sink import MINUTE, NOON
 
 pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
@@ -72,7 +71,7 @@ def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, 
     silver = _written(job, "silver", 1)
     done = tmp_path / "_checkpoints" / "refine" / "commits" / "0"
     with subprocess.Popen(command, env=_environment(), start_new_session=True, stderr=subprocess.DEVNULL) as process:
-        _await(lambda: silver.exists() or process.poll() is not None)
+        await_condition(lambda: silver.exists() or process.poll() is not None)
         os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert not done.exists(), "the kill came too late to show anything"
@@ -101,13 +100,6 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **spark_environment()}
 
 
-def _await(condition: Callable[[], bool], timeout: float = 150.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout:g} s"
-        time.sleep(0.01)
-
-
 def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
     """Records written while it runs reach gold; SIGTERM ends it after the batch in hand, and a later run adds nothing."""
     job.sink.sentence(1, "the cat")
@@ -116,10 +108,10 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
 
     def user() -> None:
         try:
-            _await(_written(job, "word_counts", 1).exists)
+            await_condition(_written(job, "word_counts", 1).exists)
             job.sink.sentence(2, "the dog")
             job.sink.flush()
-            _await(_written(job, "word_counts", 2).exists)
+            await_condition(_written(job, "word_counts", 2).exists)
         except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
             problems.append(problem)
         finally:

@@ -96,7 +96,7 @@ def test_a_wrong_setting_costs_one_line(flags: list[str], message: str, capsys: 
 
 
 def test_a_broker_that_is_not_there_costs_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark would try for minutes; the pipeline knocks first."""
+    """Spark would try for minutes; the pipeline tries the brokers first."""
     nobody = f"127.0.0.1:{reserve_port()}"
     assert main([*RUN, "--bootstrap-servers", nobody]) == 1
     said = capsys.readouterr().err

@@ -42,8 +42,6 @@ MALFORMED = {
 
 @dataclass(frozen=True)
 class Filled:
-    """A job after its runs."""
-
     job: Job
     after_second_run: dict[str, list[str]]
     after_third_run: dict[str, list[str]]
@@ -137,7 +135,7 @@ def test_a_replay_is_known_by_the_lineage_in_the_headers(filled: Filled) -> None
 
 
 def test_gold_has_the_latest_count_beside_the_exact_one(filled: Filled) -> None:
-    """The count goes on with every replay, the occurrences do not."""
+    """The count grows with every replay, the occurrences do not."""
     words = filled.job.word_counts
     assert words["the"] == (9, 4)
     assert words["cat"] == (3, 1)

@@ -36,7 +36,7 @@ def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables) -
     for query, names in WRITTEN_BY.items():
         place = checkpoint(settings, query)
         remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
-        if _has_begun(spark, place):
+        if has_begun(spark, settings, query):
             for name in names:
                 if not tables.exists(spark, name):
                     raise PipelineError(f"the table {tables.path(name)} is missing, its checkpoint is not: {remedy}")
@@ -46,9 +46,12 @@ def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables) -
                     raise PipelineError(f"the checkpoint {place} is missing, its table {name} is not: {remedy}")
 
 
-def _has_begun(spark: SparkSession, place: str) -> bool:
+def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
+    """Whether the query has a checkpoint."""
     try:
-        spark.read.text(f"{place}/metadata")  # Spark writes this file before a query's first batch
+        spark.read.text(
+            f"{checkpoint(settings, query)}/metadata"
+        )  # Spark writes this file before a query's first batch
     except AnalysisException:
         return False
     return True

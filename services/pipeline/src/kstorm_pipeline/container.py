@@ -1,8 +1,8 @@
 """What Spark on Kubernetes starts pods by: the entry point of the image, with the word `executor` or `driver`.
 
-An executor is told everything by its environment, and becomes Spark's executor in a JVM. A driver is one of `spark-submit
---deploy-mode cluster`, which an operator of SparkApplications calls: it is told by arguments, and becomes `spark-submit` in
-client mode. (The driver of a plain Deployment is just `run`.) Both are what Spark's own image does in a shell script.
+An executor finds its settings in its environment, and becomes Spark's executor in a JVM. A driver is started by `spark-submit
+--deploy-mode cluster`, which an operator of SparkApplications calls: it has arguments, and becomes `spark-submit` in client
+mode. (The driver of a plain Deployment is just `run`.) Spark's own image does both in a shell script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 ROLES = ("driver", "executor")
-"""The words."""
+"""What the first argument may be, beside the commands of `__main__`."""
 
 _SPARK = Path(pyspark.__file__).parent
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
@@ -37,11 +37,11 @@ _ARGUMENTS = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
-"""Of an executor, each with the variable that Spark sets for it."""
+"""Arguments of an executor, each with the variable that Spark sets for it."""
 
 
 def become(role: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the driver or the executor; raises SettingsError if it was not Spark that asked for it."""
+    """Replace this process by the driver or the executor; raises SettingsError if Spark did not start this process."""
     command = driver_command(arguments, environment) if role == "driver" else executor_command(environment)
     os.chdir(tempfile.gettempdir())  # where Spark puts files; the root may be read-only
     os.execvpe(command[0], command, environment)  # noqa: S606
@@ -50,8 +50,8 @@ def become(role: str, arguments: Sequence[str], environment: Mapping[str, str]) 
 def executor_command(environment: Mapping[str, str]) -> list[str]:
     """The JVM of an executor."""
     java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else Path("java")
-    heap = _told(environment, "SPARK_EXECUTOR_MEMORY")
-    arguments = [part for flag, name in _ARGUMENTS.items() for part in (flag, _told(environment, name))]
+    heap = _variable(environment, "SPARK_EXECUTOR_MEMORY")
+    arguments = [part for flag, name in _ARGUMENTS.items() for part in (flag, _variable(environment, name))]
     places = (environment.get("SPARK_CONF_DIR"), environment.get("SPARK_CLASSPATH"), f"{_SPARK}/jars/*")
     classpath = ":".join(filter(None, places))
     return [
@@ -68,7 +68,7 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
 
 def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """`spark-submit` with its arguments, and with the image's jars and log, which no session can add to a JVM that runs."""
-    address = _told(environment, "SPARK_DRIVER_BIND_ADDRESS")
+    address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
     jars = find_jars("jars", environment.get(f"{PREFIX}JARS", ""))
     settings = {
         "spark.driver.bindAddress": address,
@@ -89,8 +89,8 @@ def _java_options(environment: Mapping[str, str]) -> list[str]:
     return [found[number] for number in sorted(found)]
 
 
-def _told(environment: Mapping[str, str], name: str) -> str:
-    """A variable that Spark sets."""
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    """The value of a variable that Spark sets; raises SettingsError without one."""
     if not environment.get(name):
         raise SettingsError(
             f"{name} is not set: Spark on Kubernetes starts drivers and executors; start the pipeline by `run`"

@@ -1,8 +1,8 @@
 """Reading a record of the sink topic: typed columns, or the reason why it cannot be typed.
 
-Strict on purpose. Spark's `from_json` would take `{"count": "12"}` or `{"word": 12}` with a shrug; here a field has the
-very JSON type that the schema says or the record is quarantined. Fields that the schema does not name are let through
-unread, so that a topology may add some. Nothing in here raises, whatever the bytes are: one bad record must not stop a
+Strict on purpose. Spark's `from_json` accepts `{"count": "12"}` and `{"word": 12}`; here a field has the
+very JSON type that the schema says or the record is quarantined. Fields that the schema does not name are ignored, so
+that a topology may add some. Nothing here raises, whatever the bytes are: one bad record must not stop a
 stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
 
 What names an occurrence is its lineage, where the record's headers have all of it (`KafkaBolt.with_lineage`), else the field
@@ -25,6 +25,9 @@ _WORDS_FOR_TYPES = {"STRING": "a string", "BIGINT": "a whole number"}
 _LINEAGE = ("topic", "partition", "offset", "part")
 """Headers `kstorm-source-…`: the coordinates of the message that the record was made of, and which of its records it is."""
 _LAST_MILLISECOND = 253402300799999  # of the year 9999, the last that Spark's timestamps are made for
+_SOURCE = r"\A([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+\z"
+"""An id that tells topic, partition and offset of the message."""
+_BUCKETS = 64
 
 
 def read_records(rows: DataFrame) -> DataFrame:
@@ -32,7 +35,7 @@ def read_records(rows: DataFrame) -> DataFrame:
 
     The typed columns mean something only where `reason` is null.
     """
-    # The brackets make the parser look at the whole text: alone it would stop, content, after the first value.
+    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error.
     parsed = rows.withColumn("_text", sf.col("value").cast("string")).withColumn(
         "_json", sf.try_parse_json(sf.concat(sf.lit("["), "_text", sf.lit("]")))
     )
@@ -51,9 +54,30 @@ def read_records(rows: DataFrame) -> DataFrame:
         "count",
         name_of_occurrence.alias("id"),
         sf.timestamp_millis(sf.when(_in_time(), sf.col("emitted_at"))).alias("emitted_at"),
-        sf.col("timestamp").alias("event_time"),
-        sf.regexp_extract(name_of_occurrence, "-([0-9]+)-[0-9]+$", 1).try_cast("bigint").alias("source_offset"),
-    )
+        readable_timestamp().alias("event_time"),
+    ).withColumns(source_of("id"))
+
+
+def readable_timestamp() -> Column:
+    """The Kafka timestamp, or null if it is after the year 9999: Python cannot read such a one."""
+    return sf.when(sf.unix_millis("timestamp") <= _LAST_MILLISECOND, sf.col("timestamp"))
+
+
+def source_of(id: str) -> dict[str, Column]:
+    """What the column `id` tells of the message that the record was made of, as columns of silver; null if it tells nothing.
+
+    A function of the id alone: two records of one id have the same source, wherever their ids come from.
+    """
+    topic, partition, offset = (sf.regexp_extract(id, _SOURCE, group) for group in (1, 2, 3))
+    source_partition = partition.try_cast("int")
+    # Neighbouring partitions of a topic are in different buckets.
+    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + source_partition, sf.lit(_BUCKETS)).cast("int")
+    return {
+        "source_topic": sf.when(topic != "", topic),
+        "source_partition": source_partition,
+        "source_offset": offset.try_cast("bigint"),
+        "source_bucket": bucket,
+    }
 
 
 def _header(name: str) -> Column:
@@ -75,8 +99,12 @@ def _reason() -> Column:
     """The first thing that is wrong with the record, or null."""
     first, second = (sf.try_variant_get("_json", f"$[{place}]", "variant") for place in range(2))
     one_value = sf.col("_json").isNotNull() & first.isNotNull() & second.isNull()
+    too_late = sf.concat(
+        sf.lit("the Kafka timestamp is after the year 9999: "), sf.unix_millis("timestamp"), sf.lit(" ms")
+    )
     reason = (
-        sf.when(sf.col("value").isNull(), "the value is null")
+        sf.when(sf.col("timestamp").isNotNull() & readable_timestamp().isNull(), too_late)
+        .when(sf.col("value").isNull(), "the value is null")
         .when(~sf.is_valid_utf8("_text"), "the value is not UTF-8")
         .when(~one_value, "the value is not JSON")
         .when(~sf.schema_of_variant(first).startswith("OBJECT"), "the value is not a JSON object")

@@ -15,8 +15,11 @@ Two rules make a second run harmless, after a crash between any two of them:
   this very record** (same partition and offset). The second half is for the second run: it finds its own rows in silver
   and still computes the same sums for gold.
 
-All work is in proportion to the batch, not to what the tables hold. The look-up of ids reads the files of silver
-whose range of source offsets meets the batch's: new messages meet none, a replay the files of its time.
+The look-up of ids is in proportion to the batch, not to silver. An id tells topic, partition and offset of its message. Silver's
+files hold one bucket of source partitions each, and Delta knows of each file the least and the greatest offset. So the
+batch's ranges of offsets, by topic and partition, meet no file if its messages are new, and those of its time if it has
+a replay. Of ids in another form nothing is known: a batch with one reads all of them. The merge into word_counts reads
+that table, which has one row a word.
 """
 
 from __future__ import annotations
@@ -24,17 +27,20 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline.records import read_records
+from kstorm_pipeline.records import read_records, readable_timestamp
+from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -42,7 +48,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TYPED = ("reason", "word", "count", "id", "emitted_at", "event_time", "partition", "offset", "source_offset")
+_SOURCE = ("source_topic", "source_partition", "source_offset", "source_bucket")
+_TYPED = ("reason", "word", "count", "id", "emitted_at", "event_time", "partition", "offset", *_SOURCE)
+_CELL = 256
+"""Offsets of a source partition are looked at in cells of so many, to see where the batch has none."""
+_MOST_CELLS = 20_000
+"""More of them are not collected."""
+_MOST_SOURCES = 200
+"""Ids of more topics and partitions than that name something else."""
+_MOST_GAPS = 64
+"""How many gaps in its offsets, or in its hours, a batch tells Delta of."""
 
 
 def refine(tables: Tables, rows: DataFrame, batch_id: int) -> None:
@@ -89,12 +104,12 @@ class Batch:
     """All rows."""
     malformed: int
     """Those of them that do not fit the schema."""
-    source_offsets: tuple[int, int] | None
-    """The least and the greatest source offset in the ids of the good records; None if no id tells one."""
+    sources: list[Span] | None
+    """The source offsets in the ids of the good records, by topic and partition; None if these are too many to tell."""
     tells_no_offset: bool
     """Whether some good record has an id from which no source offset can be read."""
-    minutes: tuple[datetime, datetime] | None
-    """The first and the last minute in which a good record lies; None if there are no good records."""
+    hours: list[Span]
+    """The hours since 1970 in which good records lie."""
 
     @property
     def spark(self) -> SparkSession:
@@ -106,34 +121,31 @@ class Batch:
         """The records that fit the schema, replays among them."""
         return self.records.where(sf.col("reason").isNull())
 
-    @property
-    def query_id(self) -> str:
-        """Names the checkpoint, not the run: a restarted query keeps its id, one with a new checkpoint has another."""
-        query_id = self.spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        assert query_id is not None, "refine runs inside a streaming query"
-        return query_id
-
 
 def write_quarantine(batch: Batch) -> None:
     """Append the records that do not fit the schema."""
-    _append(batch, "quarantine", read_records(batch.rows).where(sf.col("reason").isNotNull()))
+    malformed = read_records(batch.rows).where(sf.col("reason").isNotNull())
+    # A timestamp that Python cannot read would make the whole table unreadable there; the reason has it.
+    batch.tables.append("quarantine", malformed.withColumn("timestamp", readable_timestamp()), batch.number)
 
 
 def write_silver(batch: Batch, accepted: DataFrame) -> None:
     """Append the accepted records; on a second run they are there, and Delta refuses the commit."""
-    _append(batch, "silver", accepted)
+    # Each task writes a file for each bucket that it has.
+    batch.tables.append("silver", accepted.repartition("source_bucket"), batch.number)
 
 
 def merge_counts_per_minute(batch: Batch, accepted: DataFrame) -> None:
     """Add the accepted records to the minutes of their Kafka timestamps."""
-    assert batch.minutes is not None, "there are good records"
     start = sf.date_trunc("minute", "event_time").alias("window_start")
     added = accepted.groupBy(start, "word").agg(sf.count("*").alias("occurrences"))
     added = added.withColumn("window_end", sf.expr("window_start + INTERVAL 1 MINUTE"))
-    first, last = batch.minutes
-    # The range says nothing new; as a literal it tells Delta which files cannot match.
     same = sf.expr("t.word = s.word AND t.window_start = s.window_start")
-    same = same & sf.col("t.window_start").between(sf.lit(first), sf.lit(last))
+    # The ranges say nothing new; as literals they tell Delta which files cannot match.
+    same = same & _any(
+        (sf.col("t.window_start") >= _hour(span.first)) & (sf.col("t.window_start") < _hour(span.last + 1))
+        for span in batch.hours
+    )
     merge = (
         DeltaTable.forPath(batch.spark, batch.tables.path("counts_per_minute")).alias("t").merge(added.alias("s"), same)
     )
@@ -172,18 +184,14 @@ def merge_word_counts(batch: Batch, accepted: DataFrame) -> None:
 
 
 def _survey(tables: Tables, rows: DataFrame, records: DataFrame, number: int) -> Batch:
-    """One pass over the batch for all that later steps want to know of it."""
+    """Find out all that later steps want to know of the batch as a whole."""
     good = sf.col("reason").isNull()
-    minute = sf.when(good, sf.unix_seconds(sf.date_trunc("minute", "event_time")))
-    source_offset = sf.when(good, sf.col("source_offset"))
+    hour = sf.floor(sf.unix_seconds("event_time") / 3600)
     facts = records.agg(
         sf.count("*").alias("size"),
         sf.count("reason").alias("malformed"),
-        sf.min(source_offset).alias("least"),
-        sf.max(source_offset).alias("greatest"),
         sf.count_if(good & sf.col("source_offset").isNull()).alias("untold"),
-        sf.min(minute).alias("first"),
-        sf.max(minute).alias("last"),
+        sf.collect_set(sf.when(good, hour)).alias("hours"),
     ).first()
     assert facts is not None, "an aggregate without groups has one row"
     return Batch(
@@ -193,14 +201,26 @@ def _survey(tables: Tables, rows: DataFrame, records: DataFrame, number: int) ->
         records=records,
         size=facts["size"],
         malformed=facts["malformed"],
-        source_offsets=None if facts["least"] is None else (facts["least"], facts["greatest"]),
+        sources=_sources(records.where(good & sf.col("source_offset").isNotNull())),
         tells_no_offset=facts["untold"] > 0,
-        minutes=None if facts["first"] is None else (_utc(facts["first"]), _utc(facts["last"])),
+        hours=join_spans((Span(("", 0), hour, hour) for hour in facts["hours"]), _MOST_GAPS),
     )
 
 
-def _utc(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+def _sources(records: DataFrame) -> list[Span] | None:
+    """The source offsets of records whose ids tell them."""
+    for cell in (sf.expr(f"source_offset DIV {_CELL}"), sf.lit(0)):
+        cells = records.groupBy("source_topic", "source_partition", cell.alias("cell"))
+        found = cells.agg(sf.min("source_offset"), sf.max("source_offset")).limit(_MOST_CELLS + 1).collect()
+        if len(found) <= _MOST_CELLS:
+            spans = join_spans((Span((row[0], row[1]), row[3], row[4]) for row in found), _MOST_GAPS)
+            return spans if len({span.owner for span in spans}) <= _MOST_SOURCES else None
+    return None
+
+
+def _hour(hours: int) -> Column:
+    """The moment so many hours after the beginning of 1970."""
+    return sf.timestamp_seconds(sf.lit(hours * 3600))
 
 
 def _accepted(batch: Batch) -> DataFrame:
@@ -214,27 +234,28 @@ def _accepted(batch: Batch) -> DataFrame:
 
 
 def _may_hold_ids_of(batch: Batch) -> Column:
-    """True for all rows of silver whose id may be in the batch: equal ids have equal source offsets."""
-    held = sf.lit(False)
-    if batch.source_offsets is not None:
-        held = held | sf.col("source_offset").between(*batch.source_offsets)
-    if batch.tells_no_offset:
-        held = held | sf.col("source_offset").isNull()
-    return held
+    """True for all rows of silver whose id may be in the batch: equal ids have equal sources."""
+    if batch.sources is None:
+        held = sf.col("source_offset").isNotNull()
+    else:
+        held = _any(
+            (sf.col("source_topic") == span.owner[0])
+            & (sf.col("source_partition") == span.owner[1])
+            & sf.col("source_offset").between(span.first, span.last)
+            for span in batch.sources
+        )
+    return held | sf.col("source_offset").isNull() if batch.tells_no_offset else held
 
 
-def _append(batch: Batch, table: str, rows: DataFrame) -> None:
-    columns = batch.tables.read(batch.spark, table).columns
-    writer = rows.select(*columns).write.format("delta").mode("append")
-    writer = writer.option("txnAppId", batch.query_id).option("txnVersion", batch.number)
-    writer.save(batch.tables.path(table))
+def _any(conditions: Iterable[Column]) -> Column:
+    return reduce(or_, conditions, sf.lit(False))
 
 
 @contextmanager
 def _once(batch: Batch) -> Iterator[None]:
     """Within it a merge is refused, silently, if its table has this query's batch already (a merge has no options)."""
     conf = batch.spark.conf
-    conf.set("spark.databricks.delta.write.txnAppId", batch.query_id)
+    conf.set("spark.databricks.delta.write.txnAppId", query_id_of(batch.spark))
     conf.set("spark.databricks.delta.write.txnVersion", str(batch.number))
     try:
         yield

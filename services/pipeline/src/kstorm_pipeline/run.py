@@ -1,7 +1,7 @@
 """Running the two queries: start, watch, stop.
 
 `available-now` drains the topic into bronze, then bronze into the rest, and ends. `continuous` runs both side by side
-until SIGTERM or SIGINT, and then lets the batch in hand finish. Neither depends on a good end: see `refine`.
+until SIGTERM or SIGINT, and then lets the batch in hand finish. Both may be killed at any moment: see `refine`.
 """
 
 from __future__ import annotations
@@ -10,23 +10,27 @@ import logging
 import signal
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint
+from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.housekeeping import Housekeeper
+from kstorm_pipeline.origin import client_options, open_origin
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from kstorm_pipeline.origin import Origin
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
 
@@ -42,37 +46,46 @@ def run(spark: SparkSession, settings: Settings, tables: Tables) -> None:
     """Bring the tables up to date with the topic, or keep them so, as the trigger says.
 
     Raises PipelineError if a query fails, if the checkpoints do not belong to the tables, or if a signal comes before
-    `available-now` is through (nothing is lost; the next run goes on from there).
+    `available-now` has read all (nothing is lost; the next run goes on from there).
     """
     check_checkpoints(spark, settings, tables)
-    tables.create(spark)
-    stages = [[_bronze], [_refine]] if settings.trigger == "available-now" else [[_bronze, _refine]]
-    with _signals() as stop:
+    with open_origin(spark, settings, tables) as origin, _signals() as stop:
+        tables.create(spark)
+        origin.settle(begun=has_begun(spark, settings, "bronze"))
+        starts = [partial(_bronze, spark, settings, tables, origin), partial(_refine, spark, settings, tables)]
+        stages, meanwhile = [starts], Housekeeper(spark, tables).look
+        if settings.trigger == "available-now":
+            stages, meanwhile = [[start] for start in starts], _nothing
         for stage in stages:
             try:
-                watch([start(spark, settings, tables) for start in stage], stop)
+                watch([start() for start in stage], stop, meanwhile)
             except StreamingQueryException as error:
-                raise _explained(error, settings) from error
+                raise _explained(error, settings, origin) from error
             if stop.is_set() and settings.trigger == "available-now":
                 raise PipelineError("stopped before everything was read; run again to go on from here")
 
 
-def _bronze(spark: SparkSession, settings: Settings, tables: Tables) -> StreamingQuery:
-    """Topic to bronze. Spark's checkpoint and Delta's sink together write each (partition, offset) exactly once."""
+def _nothing() -> None:
+    """A run that ends leaves old files to whoever starts it: it may be over before they are found."""
+
+
+def _bronze(spark: SparkSession, settings: Settings, tables: Tables, origin: Origin) -> StreamingQuery:
+    """Topic to bronze. Spark's checkpoint and Delta's log together write each (partition, offset) exactly once."""
+
+    def copy(rows: DataFrame, number: int) -> None:
+        origin.check()
+        tables.append("bronze", rows, number)
+
     options = {
-        "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "kafka.isolation.level": "read_committed",
         "subscribe": settings.topic,
         "startingOffsets": settings.starting_offsets,
         "maxOffsetsPerTrigger": str(settings.max_records_per_batch),
         "includeHeaders": "true",
         "failOnDataLoss": str(not settings.allow_data_loss).lower(),
     }
-    options |= {f"kafka.{name.removeprefix('kafka.')}": value for name, value in settings.kafka_options.items()}
+    options |= {f"kafka.{name}": value for name, value in client_options(settings).items()}
     source = spark.readStream.format("kafka").options(**options).load()
-    rows = source.select("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-    writer = rows.writeStream.format("delta").outputMode("append").option("path", tables.path("bronze"))
-    return _start(writer, "bronze", settings)
+    return _start(source.writeStream.foreachBatch(copy), "bronze", settings)
 
 
 def _refine(spark: SparkSession, settings: Settings, tables: Tables) -> StreamingQuery:
@@ -104,9 +117,20 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _explained(error: StreamingQueryException, settings: Settings) -> PipelineError:
+def _explained(error: StreamingQueryException, settings: Settings, origin: Origin) -> PipelineError:
     """One line for what a person can mend; the full text of anything else goes to the log first."""
     text = str(error)
+    if origin.problem is None and "failOnDataLoss" in text:
+        with suppress(PipelineError):
+            origin.check()
+    if origin.problem is not None:
+        return origin.problem
+    if "long overflow" in text and (places := origin.records_after_all_time()):
+        return PipelineError(
+            f"Spark cannot read records of the topic {settings.topic!r} whose Kafka timestamp is after the year 294247: the first"
+            f" are at {'; '.join(places)}. Delete the records up to these (kafka-delete-records) and give --allow-data-loss true"
+            " once; the topic's message.timestamp.after.max.ms keeps others out"
+        )
     if "UnknownTopicOrPartitionException" in text:
         return PipelineError(
             f"there is no topic {settings.topic!r} at {settings.bootstrap_servers}: create it or correct --topic"

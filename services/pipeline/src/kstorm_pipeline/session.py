@@ -53,6 +53,10 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         # Delta's own bookkeeping runs as Spark jobs too, in 50 tasks unless told otherwise.
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
+        # VACUUM lists files in as many tasks as this says: by default 10,000, which take a minute and a half for one file.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(settings.shuffle_partitions),
+        # Else it adds two commits to a table's log each time, though nothing of the table has changed.
+        "spark.databricks.delta.vacuum.logging.enabled": "false",
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         "spark.driver.memory": settings.driver_memory,

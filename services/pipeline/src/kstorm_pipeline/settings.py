@@ -38,7 +38,7 @@ _MEMORY = re.compile(r"[1-9][0-9]*[mg]")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All that the pipeline can be told."""
+    """All settings of the pipeline."""
 
     tables: str
     """Where the Delta tables lie: a directory or a URL that Spark's file systems know. Needed by every command."""
@@ -51,7 +51,7 @@ class Settings:
     master: str = "local[*]"
     """Spark's master URL: `local[*]`, `spark://…`, `k8s://…`, `yarn`."""
     trigger: Trigger = "available-now"
-    """`available-now` takes what the topic holds now, then ends; `continuous` goes on until it is told to stop."""
+    """`available-now` takes what the topic holds now, then ends; `continuous` goes on until SIGTERM or SIGINT."""
     interval_seconds: float = 10.0
     """Seconds from batch to batch under the trigger `continuous`."""
     starting_offsets: str = "earliest"

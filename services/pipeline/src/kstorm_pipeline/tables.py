@@ -6,25 +6,31 @@
     word_counts        gold: one row per word
     counts_per_minute  gold: one row per minute and word
 
-They are created together, empty, before the first query starts, so a reader never meets half a set.
+They are created together, empty, before the first query starts, so a reader finds all of them or none.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from delta.tables import DeltaTable
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
+
+from kstorm_pipeline.records import source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
 
 _RECORD = """
     key BINARY COMMENT 'the word, UTF-8',
     value BINARY COMMENT 'the JSON of the record, untouched',
     topic STRING, partition INT, offset BIGINT,
-    timestamp TIMESTAMP COMMENT 'the Kafka timestamp',
+    timestamp TIMESTAMP COMMENT 'the Kafka timestamp; in bronze it may be after the year 9999, which Python cannot read',
     headers ARRAY<STRUCT<key: STRING, value: BINARY>>
 """
 
@@ -37,7 +43,10 @@ COLUMNS = {
         emitted_at TIMESTAMP COMMENT 'when the topology emitted the count',
         event_time TIMESTAMP COMMENT 'the Kafka timestamp',
         partition INT, offset BIGINT,
-        source_offset BIGINT COMMENT 'the source offset inside id, null if id has another form; lets look-ups skip files'
+        source_topic STRING COMMENT 'the source topic inside id, null if id has another form',
+        source_partition INT COMMENT 'the source partition inside id',
+        source_offset BIGINT COMMENT 'the source offset inside id',
+        source_bucket INT COMMENT 'made of source topic and partition; files hold one bucket each, so look-ups skip most of them'
     """,
     "quarantine": f"{_RECORD}, reason STRING COMMENT 'what does not fit the schema'",
     "word_counts": """
@@ -57,6 +66,9 @@ COLUMNS = {
 }
 """The tables by name, each with its columns as SQL."""
 
+PARTITIONED_BY = {"silver": "source_bucket"}
+"""The column by which a table's files are apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
@@ -73,15 +85,52 @@ class Tables:
         return bool(DeltaTable.isDeltaTable(spark, self.path(name)))
 
     def create(self, spark: SparkSession) -> None:
-        """Create the tables that are missing; leave the others alone."""
+        """Create the tables that are missing; bring silver to its present form."""
         for name, columns in COLUMNS.items():
             if not self.exists(spark, name):
                 builder = DeltaTable.createIfNotExists(spark).location(self.path(name))
-                builder.addColumns(StructType.fromDDL(columns)).execute()
+                builder = builder.addColumns(StructType.fromDDL(columns))
+                if name != "bronze":  # see `housekeeping`
+                    builder = builder.property("delta.deletedFileRetentionDuration", "interval 1 day")
+                if name in PARTITIONED_BY:
+                    builder = builder.partitionedBy(PARTITIONED_BY[name])
+                builder.execute()
+        self._renew_silver(spark)
+
+    def _renew_silver(self, spark: SparkSession) -> None:
+        """Rewrite a silver that an earlier version made: it told the source's offset alone. One commit, all or nothing."""
+        silver = self.read(spark, "silver")
+        schema = cast("StructType", StructType.fromDDL(COLUMNS["silver"]))
+        if set(schema.names) <= set(silver.columns):
+            return
+        logger.info("rewriting %s, once, into the form that this version reads", self.path("silver"))
+        columns = [sf.col(each.name).alias(each.name, metadata=each.metadata) for each in schema]
+        rows = silver.withColumns(source_of("id")).select(*columns).repartition(PARTITIONED_BY["silver"])
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.partitionBy(PARTITIONED_BY["silver"]).save(self.path("silver"))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """The table's present content."""
         return spark.read.format("delta").load(self.path(name))
+
+    def append(self, name: str, rows: DataFrame, number: int) -> None:
+        """Append what the running query's batch `number` adds; a second run of the batch adds nothing."""
+        query_id = query_id_of(rows.sparkSession)
+        columns = self.read(rows.sparkSession, name).columns
+        writer = rows.select(*columns).write.format("delta").mode("append")
+        writer.option("txnAppId", query_id).option("txnVersion", number).save(self.path(name))
+
+    def properties(self, spark: SparkSession, name: str) -> dict[str, str]:
+        """The table's properties, Delta's and others."""
+        found = DeltaTable.forPath(spark, self.path(name)).detail().first()
+        assert found is not None, "a table has details"
+        return dict(found["properties"])
+
+    def set_properties(self, spark: SparkSession, name: str, properties: dict[str, str]) -> None:
+        """Add properties to the table, or change them."""
+        path = self.path(name).replace("`", "``")
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({pairs})")
 
     def count(self, spark: SparkSession, name: str) -> int:
         """The number of rows; Delta's statistics know it without reading data."""
@@ -90,3 +139,10 @@ class Tables:
     def is_empty(self, spark: SparkSession, name: str) -> bool:
         """Whether the table has no rows."""
         return self.read(spark, name).isEmpty()
+
+
+def query_id_of(spark: SparkSession) -> str:
+    """The id of the query whose batch this is: a restarted query keeps it, one with a new checkpoint has another."""
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "this runs inside a streaming query"
+    return query_id

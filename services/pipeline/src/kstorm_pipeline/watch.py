@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,11 +18,11 @@ _POLL_SECONDS = 1
 _SILENT_SECONDS = 5.0
 """After this long without news from a query that is at work, the log says so."""
 _STOP_SECONDS = 45.0
-"""How long the batches in hand may take after a stop; below the 60 s that Kubernetes is told to wait."""
+"""How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
 
 
-def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
-    """Follow the queries until all have ended or `stop` is set; none is active afterwards.
+def watch(queries: Sequence[StreamingQuery], stop: threading.Event, meanwhile: Callable[[], None]) -> None:
+    """Follow the queries until all have ended or `stop` is set; none is active afterwards. `meanwhile` is called now and then.
 
     Raises StreamingQueryException as soon as one has failed.
     """
@@ -34,6 +34,7 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
             for query, log in zip(queries, logs, strict=True):
                 active += not query.awaitTermination(_POLL_SECONDS)
                 log.look()
+            meanwhile()
         if stop.is_set():
             logger.info("stopping after the batch in hand")
             _finish_batches(queries)
@@ -43,7 +44,7 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
 
 
 class _Log:
-    """What of one query has been logged."""
+    """Logs the batches of one query, each once."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -71,7 +72,7 @@ class _Log:
 
 
 def _finish_batches(queries: Sequence[StreamingQuery]) -> None:
-    """Wait until each query is between two batches. A stop at any other moment is safe too, only noisy."""
+    """Wait until each query is between two batches. A stop at any other moment is safe too, but Spark logs errors then."""
     deadline = time.monotonic() + _STOP_SECONDS
     in_hand = [_last_batch(query) for query in queries]
     for query, batch in zip(queries, in_hand, strict=True):

@@ -1,0 +1,142 @@
+"""Which topic the tables are made of, and the check that it is still the same.
+
+A checkpoint knows a topic by name and offsets. One that was deleted and made anew has the same name, and its offsets begin again:
+Spark would go on in the middle of it and say nothing, or count what it cannot find as lost. Kafka gives every topic an id
+that no other gets, so the bronze table keeps name and id as properties, and each batch begins with a look at them.
+
+A topic made anew is refused. Its records cannot go into the same tables, which tell records apart by partition and offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from kstorm_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_NAME = "kstorm.topic"
+_ID = "kstorm.topic.id"
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""What a client says of a topic of a broker older than 2.8."""
+_LAST_TIME = 9_223_372_036_854_775
+"""The last millisecond since 1970 that Spark's timestamps can hold, in the year 294247."""
+
+
+@contextmanager
+def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iterator[Origin]:
+    """Connect to Kafka for as long as the block lasts; raises PipelineError if there is no such topic."""
+    properties: Any = spark._jvm.java.util.Properties()  # type: ignore[union-attr]
+    for name, value in client_options(settings).items():
+        properties.setProperty(name, value)
+    try:
+        admin = spark._jvm.org.apache.kafka.clients.admin.Admin.create(properties)  # type: ignore[union-attr]
+    except Py4JJavaError as error:
+        raise PipelineError(f"the settings for Kafka's client do not work: {_cause(error)}") from error
+    try:
+        yield Origin(spark, settings, tables, admin)
+    finally:
+        admin.close()
+
+
+def client_options(settings: Settings) -> dict[str, str]:
+    """The settings of Kafka's client, by Kafka's names."""
+    given = {name.removeprefix("kafka."): value for name, value in settings.kafka_options.items()}
+    return {"bootstrap.servers": settings.bootstrap_servers, "isolation.level": "read_committed", **given}
+
+
+class Origin:
+    """The topic as Kafka knows it, beside the one that the tables are made of."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, tables: Tables, admin: Any) -> None:
+        self._spark, self._settings, self._tables, self._admin = spark, settings, tables, admin
+        self._first = self._id()
+        self.problem: PipelineError | None = None
+        """What `check` has raised: of an exception inside a query Spark keeps the text alone."""
+
+    def settle(self, *, begun: bool) -> None:
+        """Note the topic in the bronze table, which exists; raises PipelineError if tables that have `begun` are of another."""
+        known = self._tables.properties(self._spark, "bronze") if begun else {}
+        name = known.get(_NAME, self._settings.topic)
+        if name != self._settings.topic:
+            raise PipelineError(
+                f"the tables at {self._settings.tables} are made of the topic {name!r}, not of {self._settings.topic!r}:"
+                " correct --topic, or give --tables another place"
+            )
+        if self._first == _NO_ID:
+            logger.warning(
+                "the brokers give topics no ids, so a topic %r that is deleted and made anew will not be noticed;"
+                " Kafka 2.8 and later do",
+                self._settings.topic,
+            )
+            return
+        if known.get(_ID, self._first) != self._first:
+            raise self._made_anew(known[_ID], self._first)
+        if _ID not in known:
+            if begun:
+                logger.info("the tables do not say of which topic they are; they are taken to be of %s", self._first)
+            self._tables.set_properties(self._spark, "bronze", {_NAME: self._settings.topic, _ID: self._first})
+
+    def check(self) -> None:
+        """Raise PipelineError if the topic is no longer the one that the run began with."""
+        try:
+            now = self._id()
+            if now != self._first:
+                raise self._made_anew(self._first, now)
+        except PipelineError as problem:
+            self.problem = problem
+            raise
+
+    def records_after_all_time(self) -> list[str]:
+        """Where the first record of each partition is whose timestamp Spark cannot hold, as `partition 0, offset 12`."""
+        kafka: Any = self._spark._jvm.org.apache.kafka  # type: ignore[union-attr]
+        partitions: Any = self._spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
+        for each in self._describe().partitions():
+            place = kafka.common.TopicPartition(self._settings.topic, each.partition())
+            partitions.put(place, kafka.clients.admin.OffsetSpec.forTimestamp(_LAST_TIME + 1))
+        found = self._admin.listOffsets(partitions).all().get()
+        offsets = sorted((place.partition(), found[place].offset()) for place in found)
+        return [f"partition {partition}, offset {offset}" for partition, offset in offsets if offset >= 0]
+
+    def _id(self) -> str:
+        return str(self._describe().topicId())
+
+    def _describe(self) -> Any:
+        topic = self._settings.topic
+        names: Any = self._spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+        names.add(topic)
+        try:
+            return self._admin.describeTopics(names).allTopicNames().get()[topic]
+        except Py4JJavaError as error:
+            cause = _cause(error)
+            if "UnknownTopicOrPartitionException" in cause:
+                raise PipelineError(
+                    f"there is no topic {topic!r} at {self._settings.bootstrap_servers}: create it or correct --topic"
+                ) from error
+            remedy = "; give the pipeline's user DESCRIBE and READ of it" if "AuthorizationException" in cause else ""
+            raise PipelineError(f"Kafka does not say what the topic {topic!r} is: {cause}{remedy}") from error
+
+    def _made_anew(self, before: str, now: str) -> PipelineError:
+        checkpoints, tables = self._settings.checkpoint_root, self._settings.tables
+        places = tables if checkpoints.startswith(f"{tables.rstrip('/')}/") else f"{tables} and {checkpoints}"
+        return PipelineError(
+            f"the topic {self._settings.topic!r} was deleted and made anew: its id is {now}, and the tables are made of {before}."
+            f" Give --tables another place for the new topic, or delete {places} to start over"
+        )
+
+
+def _cause(error: Py4JJavaError) -> str:
+    exception = error.java_exception
+    return str((exception.getCause() or exception).toString())

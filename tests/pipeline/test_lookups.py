@@ -1,0 +1,133 @@
+"""What a batch reads of silver to find replays: it must not grow with silver."""
+
+from collections.abc import Iterator
+
+import pytest
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+
+from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.tables import PARTITIONED_BY
+from tests.pipeline.conftest import Job
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+OLD_SILVER = ("word", "count", "id", "emitted_at", "event_time", "partition", "offset", "source_offset")
+
+
+def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
+    """Whatever offsets the source partitions have, and though one comes later: new messages have a batch read no file but those
+    that it wrote itself, one of each partition, and a late replay one of its time. The partitions are far apart, so the
+    offsets of each lie between those of the others."""
+    read: list[int] = []
+    for run in range(5):
+        _write_new_messages(job, run)
+        read.append(_silver_files_read_by_run(job))
+    _write_new_messages(job, 5)
+    job.sink.word("word0", "sentences-0-1000001-0")
+    read.append(_silver_files_read_by_run(job))
+    assert read == [2, 2, 3, 3, 3, 4]
+    job.check()
+
+
+def _write_new_messages(job: Job, run: int) -> None:
+    """Write words of the next messages of all source partitions; the third partition begins with the third run."""
+    for partition, first in ((0, 1_000_000), (1, 500), (2, 0)):
+        if partition < 2 or run >= 2:
+            for offset in range(1000 * run, 1000 * run + 10):
+                job.sink.word(f"word{partition}", f"sentences-{partition}-{first + offset}-0")
+
+
+def _silver_files_read_by_run(job: Job) -> int:
+    """Run the pipeline; return the most files of silver that one of its plans read, by Spark's own metrics."""
+    job.spark.conf.set("spark.sql.maxMetadataStringLength", "1000")  # so that plans name whole paths
+    before = max(map(_number, _executions(job.spark)), default=-1)
+    job.run()
+    job.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    new = [execution for execution in _executions(job.spark) if _number(execution) > before]
+    return max(_files_read(job.spark, execution, job.tables.path("silver")) for execution in new)
+
+
+def _files_read(spark: SparkSession, execution: JavaObject, path: str) -> int:
+    store = _store(spark)
+    values = store.executionMetrics(_number(execution))
+    read: dict[int, int] = {}  # by accumulator: a plan may show one scan twice
+    for node in _each(store.planGraph(_number(execution)).allNodes()):
+        if node.name().startswith("Scan parquet") and f"{path}]" in node.desc():
+            (metric,) = (metric for metric in _each(node.metrics()) if metric.name() == "number of files read")
+            found = values.get(metric.accumulatorId())
+            read[metric.accumulatorId()] = int(found.get().replace(",", "")) if found.isDefined() else 0
+    return sum(read.values())
+
+
+def _store(spark: SparkSession) -> JavaObject:
+    return spark._jsparkSession.sharedState().statusStore()
+
+
+def _executions(spark: SparkSession) -> Iterator[JavaObject]:
+    return _each(_store(spark).executionsList())
+
+
+def _number(execution: JavaObject) -> int:
+    return int(execution.executionId())
+
+
+def _each(scala: JavaObject) -> Iterator[JavaObject]:
+    """What a collection of Scala's holds."""
+    found = scala.iterator()
+    while found.hasNext():
+        yield found.next()
+
+
+def test_a_silver_of_an_earlier_version_is_rewritten_once(job: Job) -> None:
+    """A table that tells no more than the source's offset gets the other columns, and replays of its rows are still found."""
+    job.sink.sentence(1, "the cat")
+    job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
+    job.run()
+    silver = job.tables.path("silver")
+    old = job.read("silver").select(*OLD_SILVER).write.format("delta").mode("overwrite")
+    old.option("overwriteSchema", "true").partitionBy().save(silver)
+    assert tuple(job.read("silver").columns) == OLD_SILVER
+    job.sink.sentence(1, "the cat")
+    job.sink.sentence(2, "the dog")
+    job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
+    job.run()
+    job.check()
+    detail = job.spark.sql(f"DESCRIBE DETAIL delta.`{silver}`").first()
+    assert detail is not None
+    assert detail["partitionColumns"] == [PARTITIONED_BY["silver"]]
+    before = job.snapshot()
+    job.run()
+    assert job.snapshot() == before
+
+
+def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:
+    """Ids that look like coordinates, each of another topic."""
+    for number in range(300):
+        job.sink.word("much", f"order{number}-1-2-3")
+    job.run()
+    for number in range(250):
+        job.sink.word("much", f"order{number}-1-2-3")
+    job.run()
+    job.check()
+
+
+@pytest.mark.parametrize(
+    ("spans", "gaps", "joined"),
+    [
+        ([], 1, []),
+        ([(5, 9), (1, 2)], 1, [(1, 2), (5, 9)]),
+        ([(5, 9), (1, 4)], 1, [(1, 9)]),
+        ([(1, 2), (5, 6), (100, 101), (105, 105)], 1, [(1, 6), (100, 105)]),
+        ([(1, 2), (5, 6), (100, 101)], 0, [(1, 101)]),
+    ],
+)
+def test_spans_keep_the_widest_gaps(spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]) -> None:
+    """Of one owner; neighbours are one span."""
+    assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [Span(("t", 0), *span) for span in joined]
+
+
+def test_spans_of_different_owners_are_never_joined() -> None:
+    """However few gaps may stay."""
+    spans = [Span(("t", 0), 1, 2), Span(("t", 1), 3, 4), Span(("u", 0), 5, 6)]
+    assert join_spans(reversed(spans), 0) == spans

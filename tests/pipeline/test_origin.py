@@ -1,0 +1,100 @@
+"""A sink topic that is not the one that the tables are made of."""
+
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kstorm_pipeline.errors import PipelineError
+from tests.pipeline.conftest import Job, await_condition
+from tests.pipeline.sink import Sink
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+MADE_ANEW = (
+    r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "allow_data_loss"),
+    [("the cat", False), ("the cat", True), ("the cat and the dog and the mouse and the elephant", False)],
+)
+def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
+    """Whether it is shorter than what was read of the old one, or longer, and whatever loss is allowed: no table changes, and
+    the message says what to do. Other tables, as it proposes, get all of the new topic."""
+    job.sink.sentence(1, "the cat and the dog")
+    job.run()
+    before = job.snapshot()
+    job.sink.make_anew()
+    job.sink.sentence(2, words)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=MADE_ANEW) as error:
+            job.run(allow_data_loss=allow_data_loss)
+        assert "\n" not in str(error.value)
+    assert job.snapshot() == before
+    other = replace(job, settings=replace(job.settings, tables=f"{job.settings.tables}/other"))
+    other.run()
+    other.check()
+
+
+def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
+    """Nothing of the new topic gets into the tables, though it has more records than were read of the old one."""
+    commits = Path(job.settings.checkpoint_root) / "bronze" / "commits"
+    ended = threading.Event()
+
+    def user() -> None:
+        try:
+            await_condition((commits / "0").exists)
+            job.sink.make_anew()
+            job.sink.sentence(2, "the cat and the dog and the mouse and the elephant")
+            job.sink.flush()
+            await_condition(lambda: (commits / "1").exists() or ended.is_set())
+        finally:
+            if not ended.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    job.sink.sentence(1, "the cat and the dog")
+    job.sink.flush()
+    thread = threading.Thread(target=user)
+    thread.start()
+    try:
+        # Who looks while there is no topic is told so.
+        with pytest.raises(PipelineError, match=f"{MADE_ANEW}|there is no topic"):
+            job.run(trigger="continuous", interval_seconds=15)
+    finally:
+        ended.set()
+        thread.join()
+    assert job.read("bronze").count() == 5
+    with pytest.raises(PipelineError, match=MADE_ANEW):
+        job.run()
+
+
+def test_tables_are_of_one_topic(job: Job) -> None:
+    """Another topic's name is refused, with both names; and there must be a topic at all."""
+    with pytest.raises(PipelineError, match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic"):
+        job.run(topic="none")
+    assert not job.tables.exists(job.spark, "bronze")
+    job.sink.sentence(1, "the cat")
+    job.run()
+    other = Sink(job.sink.bootstrap)
+    message = rf"the tables at \S+ are made of the topic '{job.sink.topic}', not of '{other.topic}': correct --topic"
+    with pytest.raises(PipelineError, match=message):
+        job.run(topic=other.topic)
+
+
+def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
+    """They are taken to be of the topic that there is; both queries go on, and from then on it is known."""
+    job.sink.sentence(1, "the cat")
+    job.run()
+    path = job.tables.path("bronze")
+    job.spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('kstorm.topic', 'kstorm.topic.id')")
+    job.sink.sentence(2, "the dog")
+    job.run()
+    job.check()
+    job.sink.make_anew()
+    with pytest.raises(PipelineError, match=MADE_ANEW):
+        job.run()

@@ -1,0 +1,41 @@
+"""Kafka timestamps that Spark or Python cannot hold."""
+
+import pytest
+
+from kstorm_pipeline.errors import PipelineError
+from tests.pipeline.conftest import Job
+from tests.pipeline.sink import NOON
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+YEAR_10000 = 253402300800000
+LAST_OF_SPARK = 2**63 // 1000
+
+
+def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
+    """With its coordinates and the timestamp in its reason; the last millisecond before is good, and what follows is read. Python
+    can read the quarantine."""
+    job.sink.sentence(1, "the cat", at=YEAR_10000 - 1)
+    for at in (YEAR_10000, LAST_OF_SPARK):
+        job.sink.malformed(b'{"word": "cat", "count": 3, "id": "sentences-0-1-0", "emitted_at": 5}', at=at)
+    job.run()
+    job.sink.sentence(2, "the dog")
+    job.run()
+    job.check()
+    rows = {(row.partition, row.offset): row for row in job.read("quarantine").collect()}
+    expected = {(r.partition, r.offset): r.at for r in job.sink.records if r.at >= YEAR_10000}
+    assert rows.keys() == expected.keys()
+    for place, at in expected.items():
+        assert rows[place].reason == f"the Kafka timestamp is after the year 9999: {at} ms"
+        assert rows[place].timestamp is None
+
+
+def test_a_record_that_spark_cannot_read_is_named(job: Job) -> None:
+    """Spark's source ends at a timestamp after the year 294247, whatever is done with the record: the message says where it is."""
+    job.sink.sentence(1, "the cat", at=NOON)
+    job.sink.malformed(b"{}", at=LAST_OF_SPARK + 1)
+    job.sink.flush()
+    (record,) = (record for record in job.sink.records if record.at > LAST_OF_SPARK)
+    place = f"the first are at partition {record.partition}, offset {record.offset}\\. Delete"
+    with pytest.raises(PipelineError, match=place):
+        job.run()
