@@ -44,11 +44,9 @@ class Check(BasicBolt):
     """Checks an order; the checker is away for every seventh, the first time that it is asked."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Nothing was asked yet."""
         self._asked: set[str] = set()
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As `Price`."""
         declarer.declare("order", "branch", "answer")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -68,7 +66,6 @@ class Join(Bolt):
     """
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
-        """Nothing waits yet."""
         super().prepare(config, context, collector)
         self._waiting: OrderedDict[int, tuple[float, Tuple]] = OrderedDict()
 

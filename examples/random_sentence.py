@@ -1,9 +1,9 @@
 """A word count of random sentences, by a spout that has no queue behind it: it keeps what it emits, and emits it again.
 
-After the seed's `RandomSentenceSpout`: a sentence waits in the spout's own cache until its tree is complete; if it fails,
-`fail` emits it again. That holds against bolts and ackers that die, not against the death of the spout itself, whose
-cache dies with it. Where no message may be lost, read them from a source that keeps them: `KafkaSpout`, `RabbitMQSpout`
-or `KestrelSpout`.
+After the `RandomSentenceSpout` of the note *Storm's ack mechanism*: a sentence waits in the spout's own cache until its
+tree is complete; if it fails, `fail` emits it again. That holds against bolts and ackers that die, not against the
+death of the spout itself, whose cache dies with it. Where no message may be lost, read them from a source that keeps
+them: `KafkaSpout`, `RabbitMQSpout` or `KestrelSpout`.
 """
 
 import random
@@ -44,13 +44,11 @@ class RandomSentenceSpout(Spout):
         self._interval, self._clock = interval_secs, clock
 
     def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
-        """Nothing is pending yet."""
         super().open(config, context, collector)
         self.pending: dict[uuid.UUID, str] = {}
         self._next = self._clock()
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sentence."""
         declarer.declare("sentence")
 
     def next_tuple(self) -> None:
@@ -75,7 +73,6 @@ class SplitSentence(BasicBolt):
     """Splits a sentence into words."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word."""
         declarer.declare("word")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -92,7 +89,6 @@ class WordCount(StatefulBasicBolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits the new count."""
         count = self.state.get(tuple["word"], 0) + 1
         self.state.put(tuple["word"], count)
         collector.emit([tuple["word"], count])

@@ -18,19 +18,17 @@ class SplitAtLast(SplitSentence):
     """Fails every sentence that it is given the first ten times."""
 
     def prepare(self, *arguments: Any) -> None:
-        """Nothing was given to it yet."""
         super().prepare(*arguments)
         self._given = count(1)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Fails, or splits."""
         if next(self._given) <= 10:
             raise FailedException("not yet")
         super().execute(tuple, collector)
 
 
 def clock_until(end: float) -> Callable[[], float]:
-    """A clock that goes one second a look, up to `end`, where the sentences end."""
+    """A clock that moves one second at each look, up to `end`, where the sentences end."""
     ticks = count()
     return lambda: min(next(ticks), end)
 

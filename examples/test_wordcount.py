@@ -1,6 +1,6 @@
 """Tests of the word count, without Kafka: of a bolt by itself, and of the topology while its processes die.
 
-`pytest examples` runs them in well under a second; docs/testing.md tells how tests like these are made.
+`pytest examples` runs them in well under a second; docs/testing.md shows how to write such tests.
 """
 
 from collections import Counter
@@ -47,7 +47,6 @@ class Words:
             self.source.feed([sentence, 0, offset], message_id=offset)
 
     def records(self) -> list[dict[str, Any]]:
-        """What the sink has."""
         return [msgspec.json.decode(message) for _, message in self.sink.values()]
 
 

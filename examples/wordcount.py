@@ -1,7 +1,7 @@
 """Word count, the main job: sentences from a Kafka topic, counts of words into another.
 
-Every word carries the place where it was read, so that whoever reads the counts can tell a replay from a new word:
-counts are at least once, and `id` says once per what.
+Every word carries the place where it was read. So a reader of the counts can tell a replay from a new word: counts are
+at least once, and each occurrence of a word has its own `id`.
 """
 
 import os
@@ -53,7 +53,6 @@ class WordCount(StatefulBasicBolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits the new count."""
         word, where = tuple.values
         count = self.state.get(word, 0) + 1
         self.state.put(word, count)

@@ -14,8 +14,6 @@ _GRACE_SECS = 30
 
 @dataclass(frozen=True)
 class Command:
-    """A running command."""
-
     process: "subprocess.Popen[bytes]"
     log: Path
 
@@ -27,12 +25,12 @@ class Command:
 
 @contextmanager
 def started(module: str, *arguments: object, home: Path) -> Iterator[Command]:
-    """Runs `kstorm.local.<module>` with the directory `home` for its runs; ended at the end if it is still at work."""
+    """Runs a module with the directory `home` for its runs; ended at the end if it is still at work."""
     log = home / "out"
     with (
         log.open("wb") as out,
         subprocess.Popen(
-            [sys.executable, "-m", f"kstorm.local.{module}", *map(str, arguments)],
+            [sys.executable, "-m", module, *map(str, arguments)],
             cwd=ROOT,
             env=os.environ | {"KSTORM_HOME": str(home)},
             stdin=subprocess.DEVNULL,

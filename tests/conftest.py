@@ -1,7 +1,7 @@
-"""What all suites share: one Kafka and one ZooKeeper a pytest process, and profiles of Hypothesis.
+"""What all suites share: one Kafka and one ZooKeeper for each pytest process, and profiles of Hypothesis.
 
-The servers are on free ports, with logs kept by pytest. `./run test unit --hypothesis-profile=long` tries a hundred times as
-many examples.
+The servers are on free ports, with logs kept by pytest. `./run test unit --hypothesis-profile=long` tries a hundred
+times as many examples.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""What the stubs of other people's servers share: a real HTTP server on a free port, which asks `answer` what to say."""
+"""What the stubs of other servers share: a real HTTP server on a free port, which answers what `answer` returns."""
 
 import json
 import threading

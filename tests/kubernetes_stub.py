@@ -1,7 +1,8 @@
-"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, and the proxy to pods.
+"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, and the proxy to
+pods.
 
 It keeps objects as the API has them, selects by labels, applies the merge patches that are sent to it, and denies what
-it is told to with the API server's own words. It starts no pod: a workload that is scaled to 0 loses its pods at once.
+the test wants with the API server's own words. It starts no pod: a workload that is scaled to 0 loses its pods at once.
 """
 
 import json

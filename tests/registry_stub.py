@@ -1,4 +1,4 @@
-"""A stub of a schema registry's HTTP protocol: it keeps schemas by id, and answers as it is told to.
+"""A stub of a schema registry's HTTP protocol: it keeps schemas by id, and answers as the test wants.
 
 No real registry can be had from the package registries that `./run` uses. The stub has the routes that confluent-kafka's
 serdes call, with the documented answers and error codes; it checks no compatibility.

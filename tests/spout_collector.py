@@ -1,4 +1,4 @@
-"""What the collectors have in common that tests give to a spout."""
+"""The base of the collectors that tests give to a spout."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,7 +24,6 @@ class SpoutCollector(ABC):
     def emit_batch(
         self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
     ) -> Placed:
-        """Emits one by one."""
         rows = list(zip(*columns, strict=True))
         for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
             self.emit(values, message_id, stream)
@@ -35,5 +34,4 @@ class SpoutCollector(ABC):
         """Keeps a dead letter in some way."""
 
     def report_error(self, error: BaseException) -> None:
-        """Keeps it."""
         self.errors.append(error)

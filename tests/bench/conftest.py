@@ -1,7 +1,7 @@
 """`./run bench micro`: microseconds an item, and as a ratio to a plain Python loop measured in the same session.
 
-The ratio is what holds from machine to machine, and what the committed baseline has. The loop takes less than a
-millisecond, so a busy moment of the machine could hold for all of its rounds, and every ratio would be wrong: it is run
+The ratio is the same from machine to machine, and the committed baseline has it. The loop takes less than a
+millisecond, so one busy moment of the machine could slow all its rounds, and every ratio would be wrong: it is run
 again before each measurement, and its best time in the whole session counts.
 """
 
@@ -37,7 +37,6 @@ def plain_loop() -> None:
 
 
 def calibrate() -> None:
-    """Times the plain loop, again."""
     best = min(repeat(plain_loop, number=1, repeat=ROUNDS)) / N * 1e6
     figures[CALIBRATION] = min(best, figures.get(CALIBRATION, best))
 

@@ -1,4 +1,4 @@
-"""What the parts of the core cost. Nothing here asserts a time: `--compare` shows the change, a reader judges."""
+"""What the parts of the core cost. Nothing here asserts a time: `--compare` shows the change to a reader."""
 
 from collections import deque
 from itertools import count
@@ -26,10 +26,10 @@ from kstorm.kafka import (
 )
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import Partition
-from kstorm.local.bench.inprocess import CountOneByOne, InProcess, SplitOneByOne
-from kstorm.local.bench.wordcount import Count, Split
 from kstorm.topology import Fields, TopologyBuilder, TopologyContext
 from tests.bench.conftest import WORDS, Measure, N
+from tests.bench.inprocess import CountOneByOne, InProcess, SplitOneByOne
+from tests.bench.wordcount import Count, Split
 from tests.unit.core.test_batches import Words
 
 PIPE = InProcess(tasks=4)
@@ -37,7 +37,6 @@ TOPOLOGY = PIPE.topology
 
 
 def ids(number: int, seed: int = 1) -> list[int]:
-    """Distinct ids."""
     return Random(seed).sample(range(1, 1 << 63), number)
 
 
@@ -115,7 +114,8 @@ def test_count_one_by_one(measure: Measure) -> None:
 
 def test_acker(measure: Measure) -> None:
     """Acker: a row begun or acked (a tree has an init and three acks)."""
-    ledger, box = Ledger(PIPE._box), PIPE._box
+    box = CompletionBox(TOPOLOGY)
+    ledger = Ledger(box)
     offsets, roots, edges, ones = count(), pack_ids(ids(N)), pack_ids(ids(N, 2)), pack_ids([1] * N)
 
     def act() -> None:
@@ -144,8 +144,6 @@ def test_checkpoint(measure: Measure) -> None:
 
 
 class Message:
-    """Of a source topic."""
-
     def __init__(self, offset: int) -> None:
         self.offset, self.value = lambda: offset, lambda: b"some words in a sentence that was read"
         self.key, self.partition, self.topic = (lambda: None), (lambda: 0), (lambda: "lines")
@@ -154,7 +152,7 @@ class Message:
 def test_spout(measure: Measure) -> None:
     """KafkaSpout: a message read, emitted in a batch, its tree completed, its offset moved on."""
     outbox = Outbox(TOPOLOGY)
-    spout: Any = PIPE._spouts[0].spout
+    spout: Any = PIPE.spouts[0].spout
     task = SpoutTask(TOPOLOGY, "spout", 0, spout, outbox, random_ids(), _raise, 0.0, random_columns())
     config = SpoutConfig(KafkaHosts(), "lines", "", "id", scheme=SchemeAsMultiScheme(StringScheme()))
     manager = PartitionManager(Partition("lines", 0), config, task.collector, offset=0)
@@ -189,7 +187,7 @@ def test_kafka_bolt(measure: Measure) -> None:
     mapper = FieldNameBasedTupleToKafkaMapper("word", "number")
     bolt = KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(mapper)
     builder = TopologyBuilder("t")
-    builder.set_spout("in", PIPE._spouts[0].spout)
+    builder.set_spout("in", PIPE.spouts[0].spout)
     builder.set_bolt("count", Words()).shuffle_grouping("in")
     builder.set_bolt("sink", bolt).fields_grouping("count", Fields("word"))
     topology, outbox = builder.build(), Outbox(TOPOLOGY)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.chaos.stage import ROLES
+from tests.chaos.stage import ROLES
 from tests.command import started
 
 LONG = 480  # three minutes on a machine that has nothing else to do
@@ -14,7 +14,7 @@ LONG = 480  # three minutes on a machine that has nothing else to do
 def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
     """Exit code 0, a row in the table for each, and none of the logs' bulk left behind."""
     page = tmp_path / "page.md"
-    with started("chaos", "--short", "--report", page, home=tmp_path) as chaos:
+    with started("tests.chaos", "--short", "--report", page, home=tmp_path) as chaos:
         assert chaos.process.wait(LONG) == 0, chaos.said
     rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| kill-")]
     assert [row[0] for row in rows] == [f"| kill-{role}" for role in ROLES]

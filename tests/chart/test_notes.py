@@ -1,4 +1,4 @@
-"""What helm prints after an install names what there is, with commands that can be pasted."""
+"""What helm prints after an install names the objects of the release, with commands that can be pasted."""
 
 import re
 import shutil

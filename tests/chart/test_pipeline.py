@@ -43,7 +43,7 @@ def assert_valid(pod: dict[str, Any]) -> None:
 
 
 def test_one_writer_of_the_tables(render: Render) -> None:
-    """With a volume that outlives the release, told only what its settings know."""
+    """With a volume that outlives the release, and with no variables but those of its settings."""
     objects = render(base="tls-sasl")
     deployment = one(objects, "Deployment", NAME)["spec"]
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
@@ -56,7 +56,7 @@ def test_one_writer_of_the_tables(render: Render) -> None:
 
 
 def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
-    """Nor what tells of executors."""
+    """Nor any setting about executors."""
     objects = render(base="tls-sasl")
     assert not [each for each in objects if each["kind"] in ("Role", "RoleBinding")]
     assert one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["serviceAccountName"] == "wordcount"
@@ -83,7 +83,7 @@ def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
 
 
 def test_executors_are_what_the_values_say(render: Render) -> None:
-    """In number and size, of the driver's image, and go when the driver's pod goes."""
+    """In number and size, of the driver's image; they are deleted with the driver's pod."""
     objects = render(base="executors")
     conf = spark_conf(objects)
     assert environment(driver_of(objects))["KSTORM_PIPELINE_MASTER"] == "k8s://https://kubernetes.default.svc"
@@ -201,7 +201,7 @@ def test_a_spark_application_in_place_of_a_deployment(render: Render) -> None:
 
 
 def test_the_pods_of_a_spark_application(render: Render) -> None:
-    """Are valid, named as the operator wants, and told what a Deployment's would be."""
+    """Are valid, named as the operator wants, and with the variables that a Deployment's would have."""
     objects = render(base="operator")
     plain = render({"pipeline": {"sparkApplication": {"enabled": False}}}, base="operator")
     spec = application(objects)

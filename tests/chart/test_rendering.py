@@ -1,4 +1,4 @@
-"""Every CI file renders, to what Kubernetes takes, and to what the restricted profile lets run."""
+"""Every CI file renders to objects that Kubernetes accepts, and that the restricted profile lets run."""
 
 import re
 import subprocess
@@ -75,7 +75,7 @@ def test_pods_pass_the_restricted_profile(objects: Objects) -> None:
 
 
 def test_pods_have_no_rights_and_no_surprises(objects: Objects) -> None:
-    """A token only by a Role, no variables of services, limits on memory, an image that can be told, a reason at the end."""
+    """A token only by a Role, no variables of services, limits on memory, an image that can be chosen, a reason at the end."""
     bound = {subject["name"] for each in objects if each["kind"] == "RoleBinding" for subject in each["subjects"]}
     for name, spec in pod_specs(objects).items():
         has_rights = name == "Spark/driver" or spec.get("serviceAccountName") in bound

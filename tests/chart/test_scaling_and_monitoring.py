@@ -1,10 +1,10 @@
-"""What scales a workload by itself, what evicts it, and what watches it."""
+"""Autoscalers, disruption budgets and monitoring of the workloads."""
 
 import json
 import re
 from pathlib import Path
 
-from kstorm.runtime.settings import load_topology
+from kstorm.runtime.service.settings import load_topology
 from tests.chart.conftest import Render, one
 
 SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
@@ -79,7 +79,7 @@ def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> Non
 
 def shown_metrics() -> set[str]:
     """The names of all metrics that a service shows."""
-    text = "".join(path.read_text() for path in SOURCES.glob("*.py"))
+    text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
     plain = {f"kstorm_{name}" for name in re.findall(r'yield "([a-z_]+)"', text)}
     return plain | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
 

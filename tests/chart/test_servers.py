@@ -35,7 +35,7 @@ def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:
 
 
 def test_an_own_kafka_and_zookeeper(render: Render) -> None:
-    """Under the addresses that everybody is told, also by Kafka itself."""
+    """Under the addresses that all pods get, also from Kafka itself."""
     objects = render(base="dev")
     (kafka,) = one(objects, "StatefulSet", "wordcount-kafka")["spec"]["template"]["spec"]["containers"]
     (split,) = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"]

@@ -1,4 +1,4 @@
-"""skaffold.yaml names what there is: files, images, values of the chart, and the words that the chart's test says."""
+"""skaffold.yaml names only what exists: files, images, values of the chart, and the output of the chart's test."""
 
 import re
 from pathlib import Path

@@ -1,16 +1,16 @@
-"""What becomes of a component: its kind of workload, its name and labels, how it is told what it is, started and ended."""
+"""What becomes of a component: its kind of workload, its name and labels, how it gets its settings, how it is started and ended."""
 
 import json
 from typing import Any
 
 import pytest
 
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Config
 from tests.chart.conftest import Objects, Render, environment, one, pod_specs
 
-RELEASE_SECS = 60.0  # what lets go of tasks may take so long (consumer.py), and then
-FLUSH_SECS = 10.0  # the last records (executor.py)
+RELEASE_SECS = 60.0  # what lets go of tasks may take so long (driver.py), and then
+FLUSH_SECS = 10.0  # the last records (driver.py)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_kinds(render: Render, name: str, kind: str, claims: bool) -> None:
 
 
 def test_how_a_process_comes_back(render: Render) -> None:
-    """By its pod's name; only a Deployment's leaves its group when it is told to stop."""
+    """By its pod's name; only a Deployment's leaves its group when it is stopped."""
     for name, spec in pod_specs(render()).items():
         kind = name.partition("/")[0]
         if kind in ("Deployment", "StatefulSet"):

@@ -23,7 +23,7 @@ def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
     """Run the demo to its end; return its report."""
     report = tmp_path / "report.json"
     options = ["--messages", MESSAGES, "--report", report, "--workdir", tmp_path / "runs"]
-    with started("demo", *options, *arguments, home=tmp_path) as demo:
+    with started("kstorm.local.demo", *options, *arguments, home=tmp_path) as demo:
         assert demo.process.wait(LONG) == 0, demo.said
     found: dict[str, object] = json.loads(report.read_text())
     return found
@@ -73,8 +73,8 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(LONG)
 def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventually: Eventually) -> None:
-    """An interruption amid the servers and processes leaves none behind, and is told in one line."""
-    with started("demo", home=tmp_path) as demo:
+    """An interruption while servers and processes run leaves none behind, and is reported in one line."""
+    with started("kstorm.local.demo", home=tmp_path) as demo:
         eventually(lambda: "starting 7 processes" in demo.said, 300)
         eventually(lambda: len(descendants(demo)) >= 9, 60)  # two servers and seven workers
         alive = descendants(demo)
@@ -87,7 +87,7 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventuall
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
-    with started("topology", "examples.wordcount:topology", home=tmp_path) as topology:
+    with started("kstorm.local.topology", "examples.wordcount:topology", home=tmp_path) as topology:
         eventually(lambda: "kstorm.cli produce" in topology.said, 300)
         command = next(line for line in topology.said.splitlines() if "kstorm.cli produce" in line).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
@@ -137,7 +137,7 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
 )
 def test_a_mistake_costs_one_line(tmp_path: Path, module: str, arguments: list[str], says: str) -> None:
     """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
-    with started(module, *arguments, home=tmp_path) as command:
+    with started(f"kstorm.local.{module}", *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]
     assert last.startswith(f"kstorm {module}: ")

@@ -13,7 +13,7 @@ from kstorm.local.cli import run_command
 from tests.e2e.disturbances import Disturbance, disturbances
 from tests.e2e.images import make_images
 from tests.e2e.kube import Kube, until
-from tests.e2e.outcome import Episode, Outcome
+from tests.e2e.outcome import E2eOutcome, Episode
 from tests.e2e.release import Release
 
 _SETTLE_SECS = 10.0
@@ -63,7 +63,9 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if list(outcome.faults()) else 0
 
 
-def _story(release: Release, next_tag: str, arguments: argparse.Namespace, console: Console, version: str) -> Outcome:
+def _story(
+    release: Release, next_tag: str, arguments: argparse.Namespace, console: Console, version: str
+) -> E2eOutcome:
     with console.status("helm install"):
         began = time.monotonic()
         release.install()
@@ -84,7 +86,7 @@ def _story(release: Release, next_tag: str, arguments: argparse.Namespace, conso
             release.kill()
         console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
-    return Outcome(episodes, samples, audit, counted, posted, left, _circumstances(version, arguments.rate))
+    return E2eOutcome(episodes, samples, audit, counted, posted, left, _circumstances(version, arguments.rate))
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:

@@ -1,4 +1,4 @@
-"""What is done to the release while messages flow: what an operator does, and what happens to one."""
+"""What is done to the release while messages flow: what operators do, and what happens to them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +10,6 @@ from tests.e2e.release import ACKER, BOLTS, SPOUT, Release
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """One of them."""
-
     name: str
     do: Callable[[], object]
 

@@ -31,7 +31,6 @@ class Kube:
         return run(["helm", "-n", self.namespace, *arguments], None, timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Creates or changes objects."""
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
     def get(self, *arguments: str) -> Any:
@@ -39,7 +38,6 @@ class Kube:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def items(self, *arguments: str) -> list[Any]:
-        """The objects of a list."""
         return list(self.get(*arguments)["items"])
 
     def roll_out(self, workload: str, timeout: float = 240) -> None:

@@ -1,4 +1,4 @@
-"""What came of a run: a row for each disturbance, and the audit."""
+"""The result of a run: a row for each disturbance, and the audit."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -39,9 +39,7 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """All of it."""
-
+class E2eOutcome:
     episodes: Sequence[Episode]
     samples: Sequence[Sample]
     audit: dict[str, Any]
@@ -53,7 +51,6 @@ class Outcome:
     circumstances: str
 
     def faults(self) -> Iterator[str]:
-        """What is not as promised."""
         audit = self.audit
         if audit["lost"]:
             yield f"{audit['lost']:,} words were lost, such as {', '.join(audit['some_lost'])}"
@@ -67,7 +64,6 @@ class Outcome:
             yield f"helm uninstall left {', '.join(self.left)}"
 
     def show(self, console: Console) -> None:
-        """On the terminal."""
         table = Table(box=None, pad_edge=False)
         for number, name in enumerate(_HEADER):
             table.add_column(name, justify="right" if number else "left", no_wrap=True)

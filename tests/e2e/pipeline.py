@@ -16,8 +16,6 @@ _PATIENCE_SECS: Final = 240
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How often each word occurs."""
-
     truth: Counter[str]
     """In the messages."""
     gold: Counter[str]
@@ -26,7 +24,6 @@ class Counted:
     """Records that the pipeline could not read."""
 
     def faults(self) -> Iterator[str]:
-        """What is not as promised."""
         missing, extra = self.truth - self.gold, self.gold - self.truth
         if missing:
             yield f"the tables lack {missing.total():,} words, such as {', '.join(sorted(missing)[:5])}"

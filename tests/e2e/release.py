@@ -65,7 +65,6 @@ class Release:
         self.pipeline.await_batch()
 
     def test(self) -> None:
-        """`helm test`."""
         self.kube.helm("test", NAME, "--timeout", "3m")
 
     def uninstall(self) -> list[str]:
@@ -83,7 +82,6 @@ class Release:
         return f"{found['kind'].lower()}/{found['metadata']['name']}"
 
     def workloads(self) -> list[str]:
-        """Those of all components."""
         return [self.workload(component) for component in (SPOUT, *BOLTS, ACKER)]
 
     def server(self, name: str) -> str:

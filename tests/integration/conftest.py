@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.chaos.proxy import Proxy
 from tests.integration.kafka_topic import Topic
 
 
 @pytest.fixture
 def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
-    """Give a way to the session's ZooKeeper that can be cut, while the test itself goes the straight one."""
+    """A proxy to the session's ZooKeeper, whose connection can be cut; the test itself connects directly."""
     with Proxy() as proxy:
         proxy.target = int(zookeeper.connect.rpartition(":")[2])
         yield proxy

@@ -1,6 +1,7 @@
-"""A topology on real servers, one process a service, with its source filled and its sink read by plain clients."""
+"""A topology on real servers, one process for each service. Plain clients fill its source and read its sink."""
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,7 +41,6 @@ class Engine:
         assert producer.flush(60) == 0
 
     def worker(self, name: str) -> Worker:
-        """A process by name."""
         return next(worker for worker in self.processes.workers if worker.name == name)
 
     def total(self, component: str, key: str) -> int:
@@ -109,7 +109,6 @@ class Engine:
             time.sleep(0.1)
 
     def summary(self) -> dict[str, Any]:
-        """The counts of every process."""
         keys = ("emitted", "executed", "acked", "failed", "pending", "tasks", "errors", "last_error")
         return {
             name: status and {key: status[key] for key in keys} for name, status in self.processes.statuses().items()
@@ -170,7 +169,7 @@ def running(
         "KSTORM_TEST_PREFIX": prefix,
         "KSTORM_TEST_TIMEOUT": str(timeout_secs),
         "KSTORM_LOG_FORMAT": "console",
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
         **(settings or {}),
     }
     for name, value in environment.items():
@@ -195,7 +194,6 @@ def running(
 
 
 def make_topics(bootstrap: str, topics: dict[str, int]) -> None:
-    """Creates topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
         future.result(30)

@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Partition
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.kafka.source import KafkaSource
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A Kestrel server as far as a reader of queues can tell, since none is packaged.
+"""A stand-in for a Kestrel server, enough for a reader of queues, since none is packaged.
 
 It speaks the memcache text protocol as Kestrel's guide and its `MemcacheHandler` have it: `set`, `get` with `/open`,
 `/close`, `/abort`, `/peek` and `/t=`, and `quit`; one open read a connection and queue, another one is an `ERROR` that
@@ -46,8 +46,6 @@ class KestrelServer(Listener):
         return self._call(lambda: list(self._open[queue]))
 
     def drop(self) -> None:
-        """Ends all connections."""
-
         def close_all() -> None:
             for client in self._clients.values():
                 client.close()
@@ -94,7 +92,7 @@ class _Session:
         self._open: dict[str, bytes] = {}
 
     async def serve_one(self) -> bool:
-        """Answers one request; whether the connection goes on."""
+        """Answers one request; whether the connection stays open."""
         line = await self._reading.readline()
         if not line.endswith(b"\r\n"):
             return False

@@ -1,4 +1,4 @@
-"""Messages out of a queue's reader, whichever queue it is."""
+"""Takes messages from the reader of any queue."""
 
 from kstorm.queues import QueueMessage, QueueReader
 from tests.integration.until import until

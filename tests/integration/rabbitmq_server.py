@@ -80,7 +80,6 @@ class RabbitMQServer:
 
     @property
     def address(self) -> str:
-        """`host:port`."""
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
@@ -97,7 +96,7 @@ class RabbitMQServer:
         return self
 
     def stop(self) -> None:
-        """Ends the node in good order; it can be started again."""
+        """Stops the node by SIGTERM; it can be started again."""
         self._node.stop(30)
 
     def kill(self) -> None:
@@ -116,7 +115,6 @@ class RabbitMQServer:
         self._node.pause()
 
     def resume(self) -> None:
-        """Lets it go on."""
         self._node.resume()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A service by itself, that is to say why it cannot work."""
+"""Runs one service that cannot work, and returns what it says."""
 
 import os
 import subprocess

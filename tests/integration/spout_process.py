@@ -13,9 +13,9 @@ from kazoo.client import KazooClient
 
 from kstorm.kafka import KAFKA, KafkaPorts, KafkaSpout, SchemeAsMultiScheme, StringScheme
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.kafka_sink import KafkaWriter
-from kstorm.runtime.kafka_source import KafkaSource
-from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+from kstorm.runtime.kafka.sink import KafkaWriter
+from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.topology import BasicBolt, Config, TopologyBuilder, TopologyContext
 from tests.integration.kafka_topic import Topic
 from tests.spout_collector import SpoutCollector

@@ -1,4 +1,5 @@
-"""`kstorm activate|deactivate|drain|kill` on real servers: who emits, who hears of it, and what becomes of what is in flight."""
+"""`kstorm activate|deactivate|drain|kill` on real servers: who emits, which processes learn of it, and what happens to
+messages in flight."""
 
 import json
 import re
@@ -12,10 +13,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.zookeeper_topologies import ROOT, SpoutReport, deactivated_path, spouts_path
-from kstorm.runtime.zookeeper_watch import TopologyWatch
+from kstorm.runtime.zookeeper.topologies import ROOT, SpoutReport, deactivated_path, spouts_path
+from kstorm.runtime.zookeeper.watch import TopologyWatch
+from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.engine import Engine, check_words, running
 from tests.kubernetes_stub import KubernetesStub
@@ -44,7 +45,6 @@ def engine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Engine]:
-    """Run the word count."""
     settings = {"KSTORM_ZOOKEEPER": way.address}
     with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as found:
         yield found
@@ -67,7 +67,7 @@ def sentences(count: int) -> list[str]:
 
 
 def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(engine: Engine, kstorm: Command) -> None:
-    """Nothing is replayed by it, the offsets of what finished are stored, and activated again it goes on from there."""
+    """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
     name, text = name_of(engine), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("sentences", "acked", 500)
@@ -184,7 +184,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
 
 
 def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
-    """It waits as long as it is told, says what is left, and goes on; nothing of it is lost."""
+    """It waits as long as `--wait` says, names what is left, and continues; nothing of that is lost."""
     cluster.autoscale("split")
     name, text = name_of(engine), sentences(200)
     split = engine.worker("split-0").process
@@ -339,7 +339,7 @@ def test_a_login_keeps_others_from_deactivating(
 
 
 def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
-    """After it has waited a few seconds to be told otherwise."""
+    """After it has waited a few seconds for ZooKeeper's answer."""
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
     watch.start()
     assert not watch.active
@@ -356,7 +356,7 @@ def test_a_chroot_of_ones_own(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first spout makes it; whom it keeps out is told the node and the remedy."""
+    """The first spout makes it; a user who may not use it gets an error with the node and the remedy."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
     watch = TopologyWatch(connect, "digest:her:secret", "hers")
     watch.tell(SpoutReport("lines", "lines-0", True, 0, 0, 30.0))

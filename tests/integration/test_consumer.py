@@ -1,14 +1,15 @@
 """A consumer that Kafka has shut out for good ends its process: one that stayed would be ready, and read nothing."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 import structlog
 from confluent_kafka import Message
 
 from kstorm.errors import FencedError
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.consumer import TaskConsumer
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.service.settings import Settings
 from tests.integration.engine import make_topics
 
 
@@ -23,17 +24,17 @@ class Owner:
         """Called by the consumer's thread."""
         self.fault.get_loop().call_soon_threadsafe(self.fault.set_result, error)
 
-    async def assigned(self, partitions: list[int]) -> None:
+    async def assigned(self, committed: Mapping[int, int]) -> None:
         self.ready.set()
 
-    async def revoked(self, partitions: list[int]) -> None:
-        """Nothing to finish."""
+    async def revoked(self, partitions: Sequence[int]) -> None:
+        """These tasks have nothing to finish."""
 
-    async def lost(self, partitions: list[int]) -> None:
-        """Nothing to stop."""
+    async def lost(self, partitions: Sequence[int]) -> None:
+        """These tasks have nothing to stop."""
 
     def deliver(self, records: list[Message]) -> None:
-        """None comes."""
+        """The test reads no records."""
 
 
 def member(kafka: EmbeddedKafka, topic: str, owner: Owner) -> TaskConsumer:
@@ -43,6 +44,7 @@ def member(kafka: EmbeddedKafka, topic: str, owner: Owner) -> TaskConsumer:
         topic=topic,
         group=topic,
         session_timeout_ms=6000,
+        revoke_secs=10,
         owner=owner,
         loop=asyncio.get_running_loop(),
         fatal=owner.fail,

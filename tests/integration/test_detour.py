@@ -1,4 +1,5 @@
-"""A client that is sent on a detour reaches Kafka by it, and only by it: also what the broker tells it is the detour."""
+"""A client with a proxy's address reaches Kafka through the proxy only, since the broker also answers with that
+address."""
 
 import time
 from pathlib import Path
@@ -6,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka
+from tests.chaos.proxy import Proxy
 from tests.integration.engine import make_topics
 
 TOPIC = "detour"

@@ -165,7 +165,7 @@ def test_a_paused_process_that_wakes_up_writes_nothing(run: Run) -> None:
 def test_a_killed_broker_delays_and_loses_nothing(
     topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL of the only broker amid the work: what processes cannot go on after it start anew, and all is counted."""
+    """SIGKILL of the only broker during the work: processes that cannot continue start anew, and all is counted."""
     text = sentences(6000)
     with (
         EmbeddedKafka(tmp_path, quick_start=True) as kafka,
@@ -181,7 +181,7 @@ def test_a_killed_broker_delays_and_loses_nothing(
 
 
 def test_a_stalled_spout_says_why(run: Run) -> None:
-    """By a gauge at once, by a line in the log when no tree has completed for a while (METRON-1888); then it goes on."""
+    """By a gauge at once, by a line in the log when no tree has completed for a while (METRON-1888); then it continues."""
     engine, text = run("wordcount", timeout_secs=120), [f"w{number}" for number in range(6000)]
     spout, split = engine.worker("sentences-0"), engine.worker("split-0")
 

@@ -1,4 +1,5 @@
-"""No zombie writes a checkpoint: whoever lost its place in the group is refused, with all that it wanted to write."""
+"""No zombie writes a checkpoint: a process that lost its place in the group is refused, with all that it wanted to
+write."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kstorm.core.engine.effects import Transact
 from kstorm.errors import FencedError
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.checkpoints import CheckpointWriter
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.service.settings import Settings
 from tests.integration.engine import make_topics
 
 
@@ -98,12 +100,14 @@ async def test_a_process_that_was_replaced_writes_nothing(
     """Neither to the changelog nor an offset; what it had written before stands, and only that is counted."""
     topic, changelog = topics
     async with process(kafka, topic, "place", zombie) as old:
-        assert await old.write(changelog, {0: [(b"k", b"1")]}, {0: 1}) == {0: 0}
+        assert await old.write(changelog, Transact({0: [(b"k", b"1")]}, {0: 1})) == {0: 0}
         async with process(kafka, topic, "place", heir) as new:
-            await new.write(changelog, {0: [(b"k", b"2")]}, {0: 2})
+            await new.write(changelog, Transact({0: [(b"k", b"2")]}, {0: 2}))
             with pytest.raises(FencedError, match="another process's now"):
-                await old.write(changelog, {0: [(b"k", b"stale")]}, {0: 1})
-            await new.write(changelog, {0: [(b"k", b"3"), (b"l", None)]}, {0: 3})
-            assert counted(old) == {"changelog_records_total": 1, "changelog_bytes_total": 2}
-            assert counted(new) == {"changelog_records_total": 3, "changelog_bytes_total": 5}
+                await old.write(changelog, Transact({0: [(b"k", b"stale")]}, {0: 1}))
+            await new.write(changelog, Transact({0: [(b"k", b"3"), (b"l", None)]}, {0: 3}))
+            of_old, of_new = counted(old), counted(new)
+            assert (of_old["changelog_records_total"], of_old["changelog_bytes_total"]) == (1, 2)
+            assert (of_new["changelog_records_total"], of_new["changelog_bytes_total"]) == (3, 5)
+            assert (of_old["transactions_total"], of_new["transactions_total"]) == (1, 2)
         assert committed(kafka, changelog, topic) == ([b"1", b"2", b"3", None], 3)

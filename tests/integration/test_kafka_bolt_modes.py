@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.kafka import FieldNameTopicSelector, KafkaBolt, LongSerializer, SchemeAsMultiScheme, StringSerializer
+from kstorm.errors import BrokerError
+from kstorm.kafka import (
+    FieldNameTopicSelector,
+    KafkaBolt,
+    LongSerializer,
+    ProducerCallback,
+    RecordMetadata,
+    SchemeAsMultiScheme,
+    StringSerializer,
+)
 from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
 from kstorm.local.consume import consume_to
 from kstorm.local.servers import EmbeddedKafka
@@ -150,6 +159,42 @@ async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic)
         while bolt.metrics()["written"] < 2:
             await asyncio.sleep(0.01)
     assert [message.key() for message in records(topic, 2)] == [b"b", b"c"]
+
+
+class Ends(ProducerCallback):
+    """Keeps how the records ended."""
+
+    found: list[tuple[str, RecordMetadata | None, BrokerError | None]]
+
+    def prepare(self, config: Config, context: object) -> None:
+        self.found = []
+
+    def on_completion(self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple) -> None:
+        self.found.append((tuple["key"], metadata, error))
+
+
+async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
+    """And why one is not written. The tuples are acked and failed as without it."""
+    ends = Ends()
+    bolt = KafkaBolt().with_producer_callback(ends).with_producer_properties({"message.timeout.ms": 1500})
+    outcomes = prepared(topic, bolt)
+    bolt.execute(word("lost", "m"))
+    await outcome(outcomes, 1)
+    topic.create()
+    batch = TupleBatch(word("", "").source, [["a", "b"], ["1", "2"]])
+    assert bolt.execute_batch(batch) is NotImplemented
+    for each in batch.tuples():
+        bolt.execute(each)
+    await outcome(outcomes, 3)
+    assert (sorted(outcomes.acked), outcomes.failed) == (["a", "b"], ["lost"])
+    (lost, metadata, error), *written = ends.found
+    assert (lost, metadata) == ("lost", None)
+    assert isinstance(error, BrokerError)
+    places = [(found.topic, found.partition, found.offset) for _, found, _ in written if found is not None]
+    assert places == [(topic.name, 0, 0), (topic.name, 0, 1)]
+    assert [key for key, _, _ in written] == ["a", "b"]
+    assert all(found is not None and found.timestamp > 1_600_000_000_000 for _, found, _ in written)
+    await bolt.cleanup()
 
 
 async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:

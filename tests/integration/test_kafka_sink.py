@@ -12,9 +12,9 @@ import pytest
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import KAFKA, KafkaBolt, KafkaPorts, KafkaSpout
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.kafka_sink import KafkaWriter
-from kstorm.runtime.kafka_source import KafkaSource
-from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+from kstorm.runtime.kafka.sink import KafkaWriter
+from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.topology import Config, Fields, Placed, Source, TopologyBuilder, TopologyContext, Tuple, TupleBatch
 from tests.integration.kafka_topic import Topic, read
 
@@ -67,7 +67,6 @@ def bolt_context(topic: Topic, bolt: KafkaBolt, **properties: Any) -> TopologyCo
 
 
 def word(key: str, message: Any) -> Tuple:
-    """A tuple for the bolt."""
     return Tuple([key, message], Source("lines", "default", 1, Fields("key", "message")))
 
 

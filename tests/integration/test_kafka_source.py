@@ -14,7 +14,7 @@ from kstorm.errors import ConfigError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Partition, SourceFault
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.kafka.source import KafkaSource
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 
@@ -56,10 +56,11 @@ def test_a_missing_topic_is_named_and_not_created(topic: Topic) -> None:
     source.refresh(topic.name)
 
     def told() -> SourceFault | None:
-        assert source.partitions(topic.name) is None
+        assert not source.partitions(topic.name)
         return next(iter(source.faults()), None)
 
     assert f"topic {topic.name!r} cannot be read from {topic.kafka.bootstrap}" in answer(told).reason
+    assert source.partitions(topic.name) == {}
     assert topic.name not in AdminClient(topic.client_config).list_topics(timeout=10).topics
 
 
@@ -157,7 +158,7 @@ def test_a_partition_starts_while_others_are_idle(topic: Topic) -> None:
 
 def test_offsets_by_time(topic: Topic) -> None:
     """The oldest, the newest, the first at or after a time; past the last message it is the end."""
-    topic.create()
+    topic.create(retention_ms="-1")  # else the broker may delete what is so old at any moment
     for stamp in (1000, 2000, 3000):
         topic.produce(b"x", timestamp=stamp)
     source = topic.source()
@@ -192,7 +193,7 @@ def test_an_offset_that_has_expired_is_told(topic: Topic) -> None:
 
 
 def test_the_end_of_the_log_is_known(topic: Topic) -> None:
-    """With a fetch, without asking."""
+    """It comes with a fetch, without a request of its own."""
     topic.create().produce(b"a", b"b", b"c")
     source = topic.source()
     assert source.end_offset(topic.at()) is None
@@ -219,7 +220,7 @@ def test_a_property_that_librdkafka_refuses_is_named(topic: Topic) -> None:
 
 
 def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
-    """An outage is told, closing during one does not hang, and after it nothing is missing or doubled."""
+    """An outage is reported, closing during one does not hang, and after it nothing is missing or doubled."""
     with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
         topic = Topic("outage", kafka).create()
         topic.produce(b"before")

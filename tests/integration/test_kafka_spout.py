@@ -16,7 +16,7 @@ from tests.integration.spout_process import SpoutProcess, stored_offset, zookeep
 
 
 def test_the_next_process_resumes_where_the_last_one_stopped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Acked messages are not emitted again, unfinished ones are, and the node is the seed's to the letter."""
+    """Acked messages are not emitted again, unfinished ones are, and the node is that of Storm's documentation, to the letter."""
     topic.create().produce(*(b"%d" % number for number in range(10)))
     first = SpoutProcess(topic, zookeeper.connect)
     first.until(lambda: len(first.collector.emitted) == 10)

@@ -1,4 +1,4 @@
-"""A `KafkaSpout` whose broker freezes or dies under it: what it says, and what is read on."""
+"""A `KafkaSpout` whose broker freezes or dies: what it reports, and where it continues to read."""
 
 from pathlib import Path
 

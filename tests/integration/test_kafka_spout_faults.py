@@ -1,4 +1,4 @@
-"""What a `KafkaSpout` does when the log is not what it was, and when messages fail: on a real broker, with real offsets."""
+"""What a `KafkaSpout` does when the log has changed, and when messages fail: on a real broker, with real offsets."""
 
 import time
 from typing import Any
@@ -12,15 +12,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
     ResourceType,
 )
 
-from kstorm.kafka import KafkaHosts
+from kstorm.kafka import KafkaHosts, PartitionManager
 from kstorm.local.servers import EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
-from tests.integration.spout_process import SpoutProcess, stored_offset
+from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 
 
 def test_messages_that_expired_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Retention has deleted what the stored offset points at: reading goes on at the oldest message that is left."""
+    """Retention has deleted what the stored offset points at: reading continues at the oldest message that is left."""
     topic.create().produce(*(b"%d" % number for number in range(10)))
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(10)
@@ -115,7 +115,7 @@ def test_gaps_of_compaction_do_not_hold_the_offset(
 
 
 def test_at_the_limit_failed_messages_are_still_retried(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """`max_uncommitted_offsets` of them fail at once: each is emitted again, nothing new is, and then all goes on
+    """`max_uncommitted_offsets` of them fail at once: each is emitted again, nothing new is, and then all continues
     (STORM-2343)."""
     topic.create().produce(*(b"%d" % number for number in range(7)))
     process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3)
@@ -193,4 +193,30 @@ def test_the_brokers_may_be_the_spouts_own(topic: Topic, zookeeper: EmbeddedZooK
     process = SpoutProcess(topic, zookeeper.connect, kafka="127.0.0.1:1", hosts=KafkaHosts(topic.kafka.bootstrap))
     process.emit(1)
     assert process.collector.values == ["here"]
+    process.stop()
+
+
+def test_a_partition_that_stood_at_its_limit_when_it_was_lost_is_read_again(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """Its reader was told to fetch no more; then another process wrote its offset, and it came back."""
+    topic.create().produce(*(b"%d" % number for number in range(1200)))
+    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=5)
+
+    def manager() -> PartitionManager | None:
+        return process.spout._coordinator.manager(topic.at())
+
+    def held_back() -> bool:
+        found = manager()
+        return found is not None and found.paused
+
+    process.until(held_back)
+    process.until_stored(0)
+    before, path = manager(), f"{topic.config().zk_path}/partition_0"
+    with zookeeper_client(zookeeper.connect) as client:
+        client.set(path, client.get(path)[0].replace(b'"offset":0', b'"offset":1190'))
+    process.ack(*process.collector.emitted)
+    process.until(lambda: manager() not in (before, None))
+    process.until(lambda: "1194" in process.collector.values)
+    assert max(process.collector.emitted) == 1194
     process.stop()

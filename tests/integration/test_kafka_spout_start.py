@@ -1,11 +1,14 @@
-"""Where a `KafkaSpout` begins, by its settings and by what those before it left in a real ZooKeeper; and what it leaves."""
+"""Where a `KafkaSpout` begins to read, by its settings and by what earlier ones left in a real ZooKeeper; and what it
+leaves."""
 
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
-from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
+from kstorm.kafka import EARLIEST_TIME, LATEST_TIME, KafkaHosts
 from kstorm.local.servers import EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
@@ -17,7 +20,7 @@ from tests.integration.spout_process import SpoutProcess, stored_offset, zookeep
 )
 def test_it_starts_at_a_time(topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, first: int) -> None:
     """At the first message written then or later, if nothing is stored; it is stored at once."""
-    topic.create()
+    topic.create(retention_ms="-1")  # else the broker may delete what is so old at any moment
     for stamp in (1000, 2000, 1500):
         topic.produce(b"old", timestamp=stamp)
     process = SpoutProcess(topic, zookeeper.connect, start_offset_time=time)
@@ -104,3 +107,21 @@ def test_the_group_of_the_spouts_id_shows_its_offset(
     eventually(lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 4, 20)
     assert stored_offset(zookeeper.connect, topic)["offset"] == 4
     onlooker.close()
+
+
+def test_what_is_found_later_is_read_from_its_beginning(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """A topic that was not there when the spout was started, and then a partition that it did not have."""
+    hosts = KafkaHosts(refresh_freq_secs=1)
+    process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME, hosts=hosts)
+    process.until(lambda: process.collector.errors)
+    topic.create().produce(b"first", b"second")
+    process.until(lambda: process.collector.values == ["first", "second"])
+    admin = AdminClient(topic.client_config)
+    admin.create_partitions([NewPartitions(topic.name, 2)])[topic.name].result(30)
+    topic.produce(b"third", partition=1)
+    process.until(lambda: process.collector.values == ["first", "second", "third"])
+    process.stop()
+    topic.produce(b"fourth", partition=1)
+    process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME, hosts=hosts)
+    process.until(lambda: sorted(process.collector.values) == ["first", "fourth", "second", "third"])
+    process.stop()

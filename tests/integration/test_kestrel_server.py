@@ -1,4 +1,4 @@
-"""The Kestrel server of the tests is faithful: each rule of Kestrel's guide that the spout relies on."""
+"""The tests' Kestrel server follows each rule of Kestrel's guide that the spout relies on."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""`KestrelSpout` and its reader on Kestrel servers: what is open, what goes back, which hosts are left alone."""
+"""`KestrelSpout` and its reader on Kestrel servers: what is open, what is put back, which hosts are left alone."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ import pytest
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.queues import HostInfo, KestrelConfig, QueueMessageId
-from kstorm.runtime.kestrel import KestrelReader
+from kstorm.runtime.queues.kestrel import KestrelReader
 from tests.integration.engine import running
 from tests.integration.kestrel_server import KestrelServer
 from tests.integration.queue_messages import take
@@ -167,7 +167,7 @@ async def test_several_hosts_are_read_and_one_that_is_away_does_not_hold_up_the_
 async def test_a_paused_reader_opens_nothing_and_gives_back_what_was_not_taken(
     server: KestrelServer, read: Open
 ) -> None:
-    """What was taken stays open, and can be acked; then it goes on."""
+    """What was taken stays open, and can be acked; then reading continues."""
     server.put("q", b"a", b"b")
     reader = read([server], open_reads=2)
     (message,) = await take(reader)

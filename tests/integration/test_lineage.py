@@ -14,7 +14,6 @@ from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine,
 
 
 def records(engine: Engine) -> list[Message]:
-    """All records of the sink."""
     consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "lineage", "enable.auto.commit": False})
     try:
         places = [TopicPartition(engine.sink, number) for number in range(SINK_PARTITIONS)]
@@ -39,10 +38,10 @@ def test_attempts_at_a_message_have_its_coordinates_and_roots_of_their_own(
         found = records(engine)
         assert engine.total("sentences", "failed") == 300
         (sink,) = engine.processes.of("sink")
-        assert (sink.status() or {})["own"] == {"written": len(found), "skipped": 0, "held": 0, "lost": 0}
+        assert (sink.status() or {})["own"] == {"written": len(found), "skipped": 0, "held": 0, "expired": 0, "lost": 0}
         with urllib.request.urlopen(f"http://127.0.0.1:{sink.web_port}/metrics", timeout=10) as page:
             assert page.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-            assert b"kstorm_bolt_own_skipped{" in page.read()
+            assert b"kstorm_own_skipped{" in page.read()
     words: dict[tuple[bytes, ...], set[bytes]] = defaultdict(set)
     roots: dict[tuple[bytes, ...], list[bytes]] = defaultdict(list)
     for record in found:

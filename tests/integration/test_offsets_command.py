@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper_nodes import OffsetNodes
+from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
@@ -182,7 +182,7 @@ def test_a_spout_that_lost_its_lock_unheard_begins_at_the_new_offset(
 
 
 def test_a_login_is_needed_where_one_was_used(topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it makes with a login is for that user alone; who has none is told which variable to set."""
+    """What it makes with a login is for that user alone; a user without one gets an error that names the variable to set."""
     topic.create().produce(b"a")
     monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:kstorm:Pa55")
     assert offsets("reset", "--to", "latest")[0] == 0

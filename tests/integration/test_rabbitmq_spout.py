@@ -1,4 +1,4 @@
-"""`RabbitMQSpout` and its reader on a real RabbitMQ: what is open, what goes back, what is said while it is away."""
+"""`RabbitMQSpout` and its reader on a real RabbitMQ: what is open, what is put back, what is reported while it is away."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.queues import RabbitMQConfig, RabbitMQTls
-from kstorm.runtime.rabbitmq import RabbitMQReader
+from kstorm.runtime.queues.rabbitmq import RabbitMQReader
+from tests.chaos.proxy import Proxy
 from tests.integration.certificates import Authority
 from tests.integration.engine import running
 from tests.integration.queue_messages import take
@@ -77,7 +77,7 @@ async def ready(rabbitmq: RabbitMQServer, queue: str, number: int) -> None:
 
 
 async def test_a_message_is_open_until_it_is_acked(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
-    """An acked one is gone; what is open when the reader disconnects goes back."""
+    """An acked one is gone; what is open when the reader disconnects is put back."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b")
     reader = read()
     first, second = await take(reader, 2)
@@ -251,7 +251,7 @@ async def test_tls_is_spoken_where_it_is_asked_for(
 async def test_a_paused_reader_gets_nothing_and_gives_back_what_was_not_taken(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """What was taken stays open, and can be acked; then it goes on."""
+    """What was taken stays open, and can be acked; then reading continues."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b", b"c")
     reader = read()
     (first,) = await take(reader)

@@ -1,4 +1,4 @@
-"""TLS, logins by SCRAM-SHA-512, ZooKeeper's digest: everything goes through them, and what is refused is said once."""
+"""TLS, logins by SCRAM-SHA-512, ZooKeeper's digest: everything uses them, and each refusal is reported once."""
 
 import json
 import logging
@@ -22,13 +22,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
+from kstorm.core.engine import Unit
 from kstorm.core.outbox import Outgoing
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.admin import Admin
-from kstorm.runtime.delivery import Delivery, WorkUnit
-from kstorm.runtime.kafka_source import KafkaSource
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.producer import UnitProducer
+from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.certificates import Authority
 from tests.integration.engine import Engine, check_words, running
@@ -79,7 +80,10 @@ class Secured:
         own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
         may = AclOperation
         needed = [
-            *((topic, f"{name}.", own, to) for to in (may.CREATE, may.DESCRIBE, may.READ, may.WRITE)),
+            *(
+                (topic, f"{name}.", own, to)
+                for to in (may.CREATE, may.DESCRIBE, may.DESCRIBE_CONFIGS, may.READ, may.WRITE)
+            ),
             (group, f"{name}.", own, may.READ),
             (transaction, f"{name}.", own, may.WRITE),
             (topic, source, exactly, may.READ),
@@ -103,6 +107,13 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
     made = Secured(servers_directory)
     with made.kafka:
         yield made
+
+
+@pytest.fixture(scope="module")
+def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
+    """Run another for the tests of this module: who makes the node `/kstorm` first, with a login, locks others out of it."""
+    with EmbeddedZooKeeper(servers_directory, name="locked") as server:
+        yield server
 
 
 def said(engine: Engine) -> str:
@@ -237,7 +248,7 @@ def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:
 
 
 def test_properties_that_librdkafka_refuses_end_the_start(tmp_path: Path) -> None:
-    """A misspelt name is told from the file's."""
+    """The error says whether the misspelt name is from the file."""
     ended = start_service(
         "bolt",
         tmp_path,
@@ -259,17 +270,17 @@ def test_a_login_that_is_withdrawn_makes_no_storm(
     )
     before = secured.refusals()
     errors: list[Exception] = []
-    delivery = Delivery(settings, errors.append)
-    delivery.send(WorkUnit(lambda: None), [Outgoing("topic", 0, b"value")])
+    producer = UnitProducer(settings, errors.append)
+    producer.send(Unit(), [Outgoing("topic", 0, b"value")])
     until = time.monotonic() + 6
     with caplog.at_level(logging.DEBUG):
         while time.monotonic() < until:
-            delivery.poll()
+            producer.poll()
             time.sleep(0.05)
     assert 2 <= secured.refusals() - before <= 30
     assert 1 <= len(caplog.records) <= 3
-    delivery.producer.purge()
-    delivery.poll()
+    producer.client.purge()
+    producer.poll()
     everything = caplog.text + "".join(capfd.readouterr()) + "".join(map(str, errors)) + repr(settings)
     assert WRONG not in everything
 
@@ -307,7 +318,7 @@ def test_what_a_login_makes_in_zookeeper_is_its_own(
 ) -> None:
     """Offsets and locks are for their user alone; another is refused, says so, and asks a few times a second at most."""
     from kstorm.kafka.ports import Ownership
-    from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
+    from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
     from tests.integration.test_zookeeper_offsets import P0, World
 
     world = World(zookeeper.connect, topic_prefix)

@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 
 from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import ensure_topics
+from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import make_topics
 from tests.integration.service import assert_refused, start_service

@@ -1,4 +1,5 @@
-"""Topics written by strangers: what is no record of ours is kept as a dead letter with its place, and nothing stops."""
+"""Strangers write to kstorm's topics: what is not kstorm's record becomes a dead letter with its place, and nothing
+stops."""
 
 import shutil
 from collections import Counter
@@ -11,10 +12,8 @@ from confluent_kafka import Producer
 
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.chaos.audit import RecordPlace
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
-
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
 
 
 class Stranger:
@@ -25,13 +24,13 @@ class Stranger:
 
     def write(
         self, topic: str, *values: bytes | None, partition: int = 0, key: bytes | None = b"\xffkey"
-    ) -> list[Place]:
+    ) -> list[RecordPlace]:
         """Writes records one after the other, and returns where they are."""
-        places: list[Place] = []
+        places: list[RecordPlace] = []
 
         def written(error: object, record: Any) -> None:
             assert error is None, error
-            places.append((topic, record.partition(), record.offset()))
+            places.append(RecordPlace(topic, record.partition(), record.offset()))
 
         for value in values:
             headers: list[tuple[str, str | bytes | None]] = [("traceparent", b"\xff\x00"), ("empty", None)]
@@ -97,9 +96,9 @@ def letters(engine: Engine) -> list[dict[str, Any]]:
     return [letter for letter in found if letter != "not mine"]
 
 
-def place(letter: dict[str, Any]) -> Place:
+def place(letter: dict[str, Any]) -> RecordPlace:
     """Where what it is about lies."""
-    return letter["topic"], letter["partition"], letter["offset"]
+    return RecordPlace(letter["topic"], letter["partition"], letter["offset"])
 
 
 def test_strangers_on_every_topic(
@@ -157,7 +156,7 @@ def test_strangers_on_every_topic(
         assert set(map(place, found)) == {*bad, *in_changelogs}
 
 
-def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[Place]:
+def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlace]:
     """Strangers' keys, and garbage and tombstones under the keys of ours."""
     topology = engine.processes.topology
     ledger, state = topology.ledger_topic, topology.state_topic("count")

@@ -15,8 +15,8 @@ from kstorm.kafka import Broker, KafkaHosts, Partition, SpoutConfig, ZkHosts
 from kstorm.kafka.ports import UNKNOWN_BROKER
 from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.kafka_source import KafkaSource
-from kstorm.runtime.zookeeper_brokers import DynamicBrokersReader
+from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 from tests.integration.old_kafka import OldKafka

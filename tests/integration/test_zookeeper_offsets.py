@@ -16,7 +16,8 @@ from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper import ZooKeeperOffsets, ZooKeeperOffsetStores, _Session
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext
 from tests.conftest import Eventually
 
@@ -89,12 +90,11 @@ def world(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
 
 
 def at(offset: int) -> StoredOffset:
-    """Progress up to `offset`."""
     return StoredOffset.of(TopologyRef("words-1", "words"), P0, offset, Broker("kafka-0", 9092))
 
 
 def _client(store: ZooKeeperOffsets) -> KazooClient:
-    assert isinstance(store._session, _Session)
+    assert isinstance(store._session, ZooKeeperSession)
     return store._session._client
 
 
@@ -112,7 +112,7 @@ def save(store: ZooKeeperOffsets, offset: int) -> None:
     assert store.flush(30)
 
 
-def test_the_node_is_the_seeds(world: World, eventually: Eventually) -> None:
+def test_the_node_is_storms(world: World, eventually: Eventually) -> None:
     """At `<zk_root>/<id>/partition_<n>` is the JSON that storm-kafka writes."""
     save(world.held(eventually), 7)
     assert json.loads(world.client.get(world.node)[0]) == {
@@ -163,7 +163,7 @@ def test_nothing_saved_is_lost_by_leaving(world: World, eventually: Eventually) 
 
 
 def test_a_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
-    """Ending the session in good order frees its locks at once, long before the session would run out."""
+    """Ending the session frees its locks at once, long before the session would expire."""
     process = ZooKeeperOffsetStores(world.connect, session_timeout=10.0)
     first = world.store(process)
     eventually(lambda: first.acquire(P0) is Ownership.HELD, 20)
@@ -235,7 +235,7 @@ def test_a_fenced_owner_waits_in_line_again(world: World, eventually: Eventually
 
 
 def test_an_expired_session_that_nobody_used_changes_nothing(world: World, eventually: Eventually) -> None:
-    """The lock is taken again and work goes on; it is never reported as taken over."""
+    """The lock is taken again and work continues; it is never reported as taken over."""
     store = world.held(eventually)
     save(store, 5)
     session = _client(store).client_id[0]
@@ -341,7 +341,7 @@ def test_a_lock_given_up_during_an_outage_is_given_up_after_it(tmp_path: Path, e
 
 
 def test_no_zookeeper_is_an_error_that_names_it(eventually: Eventually) -> None:
-    """Opening does not wait; the problem is told a few seconds later, and closing does not hang."""
+    """Opening does not wait; the problem is reported a few seconds later, and closing does not hang."""
     stores = ZooKeeperOffsetStores("127.0.0.1:1")
     config = SpoutConfig(KafkaHosts(), "sentences", "", "words")
     store = stores.open(config, context(config))

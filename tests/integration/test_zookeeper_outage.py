@@ -11,9 +11,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.kafka import ProcessingGuarantee
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.cluster import Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.engine import check_words, running
 from tests.integration.kafka_topic import Topic

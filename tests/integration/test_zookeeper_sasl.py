@@ -1,4 +1,4 @@
-"""ZooKeeper's SASL login (DIGEST-MD5) against a real server that knows its users: let in, refused, let in later."""
+"""ZooKeeper's SASL login (DIGEST-MD5) against a real server that knows its users: accepted, refused, accepted later."""
 
 import time
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from kazoo.exceptions import NoAuthError
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Ownership
-from kstorm.local.chaos.proxy import Proxy
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper import ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper_client import make_client
-from kstorm.runtime.zookeeper_nodes import open_nodes
-from kstorm.runtime.zookeeper_topologies import deactivated_path
-from kstorm.runtime.zookeeper_watch import TopologyWatch
+from kstorm.runtime.zookeeper.client import make_client
+from kstorm.runtime.zookeeper.nodes import open_nodes
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.topologies import deactivated_path
+from kstorm.runtime.zookeeper.watch import TopologyWatch
+from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
 
@@ -113,7 +113,7 @@ def test_a_topology_is_watched_once_its_login_is_let_in(
 
 
 def test_the_operators_command_is_told_so_too(world: World) -> None:
-    """In one line, at once."""
+    """The error is one line, and comes at once."""
     with (
         pytest.raises(BrokerError, match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in"),
         open_nodes(world.connect, world.config.zk_path_of, f"sasl:{USER}:{WRONG}"),

@@ -1,4 +1,4 @@
-"""What the services of the integration tests load; the names of topics come from the environment of the test."""
+"""The topologies that the services of the integration tests load; topic names come from the test's environment."""
 
 import os
 
@@ -19,7 +19,10 @@ from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Topology, Topolo
 
 
 def _config() -> Config:
-    return Config(topology_message_timeout_secs=float(os.environ.get("KSTORM_TEST_TIMEOUT", "30")))
+    return Config(
+        topology_message_timeout_secs=float(os.environ.get("KSTORM_TEST_TIMEOUT", "30")),
+        topology_processing_guarantee=os.environ.get("KSTORM_TEST_GUARANTEE", "at_least_once"),
+    )
 
 
 def names(prefix: str) -> tuple[str, str, str]:
@@ -98,7 +101,6 @@ def rabbitmq() -> Topology:
 
 
 def _copy(spout: QueueSpout) -> Topology:
-    """Every message as a record."""
     name, _source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     builder = TopologyBuilder(name, _config())
     builder.set_spout("messages", spout).set_num_tasks(2)

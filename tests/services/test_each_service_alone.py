@@ -1,4 +1,5 @@
-"""Each service declares what it imports: installed alone, with nothing that another one brings along, all of it imports."""
+"""Each service declares what it imports: installed alone, without what another service installs, all of it can be
+imported."""
 
 import os
 import shutil
@@ -14,9 +15,9 @@ SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.t
 # Modules of the library that a service imports only when it runs, or that run beside it.
 IMPORTED_LATER = {
     "spout": [
-        "kstorm.runtime.zookeeper",
-        "kstorm.runtime.rabbitmq",
-        "kstorm.runtime.kestrel",
+        "kstorm.runtime.zookeeper.offsets",
+        "kstorm.runtime.queues.rabbitmq",
+        "kstorm.runtime.queues.kestrel",
         "kstorm.cli.__main__",
         "puresasl",
     ]

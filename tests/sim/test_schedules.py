@@ -10,33 +10,34 @@ import os
 
 import pytest
 
-from kstorm.local.sim.many import sweep
-from kstorm.local.sim.outcome import Outcome
-from kstorm.local.sim.reached import all_lines
 from kstorm.testing import LocalCluster
-from kstorm.testing.simulation import Truth, run_schedule, run_topology
-from kstorm.testing.simulation.at_most_once import explore_at_most_once
-from kstorm.testing.simulation.leases import explore_leases
-from kstorm.testing.simulation.mutants import Mutant, mutants
-from kstorm.testing.simulation.topologies import diamond_that_fails_every_seventh
+from tests.sim import Truth, run_schedule, run_topology
+from tests.sim.at_most_once import explore_at_most_once
+from tests.sim.leases import explore_leases
+from tests.sim.many import sweep
+from tests.sim.mutant import Mutant
+from tests.sim.mutants import mutants
+from tests.sim.outcome import SimOutcome
+from tests.sim.reached import all_lines
+from tests.sim.topologies import diamond_that_fails_every_seventh
 
 SCHEDULES = 10_000
 
 
 @pytest.fixture(scope="module")
-def outcome() -> Outcome:
+def outcome() -> SimOutcome:
     """What all the schedules met."""
     return sweep(range(SCHEDULES), os.cpu_count() or 1)
 
 
 @pytest.mark.timeout(900)  # a minute on two idle processors
-def test_no_message_is_lost(outcome: Outcome) -> None:
+def test_no_message_is_lost(outcome: SimOutcome) -> None:
     """Whatever dies. A failing schedule says its seed: replay it with `./run sim --seed N --trace`."""
     assert outcome.violations == []
     assert outcome.schedules == SCHEDULES
 
 
-def test_the_schedules_are_hard(outcome: Outcome) -> None:
+def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
     """Every fault is made, every guard is met, messages are replayed, and most of the protocol is reached."""
     roles = ("a spout", "a bolt", "an acker")
     faults = {f"{what} of {role}" for what in ("kill", "zombie") for role in roles}
@@ -48,13 +49,6 @@ def test_the_schedules_are_hard(outcome: Outcome) -> None:
     assert {name: outcome.seen[name] for name in seen if outcome.seen[name] < SCHEDULES / 20} == {}
     assert outcome.replays > SCHEDULES
     assert len(all_lines() & outcome.reached.keys()) > 0.75 * len(all_lines())
-
-
-@pytest.mark.parametrize("seed", [513791, 587317, 604639, 828867, 880874])
-def test_what_is_not_lost_is_not_called_lost(seed: int) -> None:
-    """The five of a million schedules in which the judge was wrong: rows of late replays had not aged yet, and a dead letter
-    had succeeded with a zombie."""
-    run_schedule(seed)
 
 
 def test_the_same_seed_is_the_same_schedule() -> None:
@@ -98,6 +92,7 @@ def test_at_most_once_is_at_most_once() -> None:
         explore_at_most_once(seed)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.rule)
 def test_the_simulation_notices_when_a_rule_is_switched_off(mutant: Mutant) -> None:
     """Within a bounded number of schedules; a rule whose absence nothing noticed would be needless, or untested."""

@@ -64,6 +64,10 @@ class FencedError(KstormError):
     """Another process has taken over this one's tasks; it must stop and write nothing more."""
 
 
+class LostInputError(KstormError):
+    """Records that a task still needs are gone from its input topic."""
+
+
 class FailedException(KstormError):  # noqa: N818 - Storm's name
     """Raised by a `BasicBolt` to fail its input tuple without an error report (Storm's `FailedException`)."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from kstorm.testing import BoltTester, LocalCluster
+    from kstorm.testing.kafka import FakeKafka
     from kstorm.topology import BasicBolt, Bolt, Topology
 
 _OPTION = "--kstorm-seed"
@@ -62,14 +63,18 @@ def kstorm_seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def local_cluster(kstorm_seed: int, request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalCluster]]:
-    """Makes a `LocalCluster` of a topology; takes its arguments but the seed, and closes it after the test."""
+    """Makes a `LocalCluster` of a topology; takes its arguments but the seed, and closes it after the test.
+
+    With `kafka=` a `FakeKafka` it is a cluster of that.
+    """
     from kstorm.testing import LocalCluster
 
     request.node.stash[_SEED] = kstorm_seed
     with ExitStack() as stack:
 
-        def make(topology: Topology, **arguments: Any) -> LocalCluster:
-            return stack.enter_context(LocalCluster(topology, kstorm_seed, **arguments))
+        def make(topology: Topology, kafka: FakeKafka | None = None, **arguments: Any) -> LocalCluster:
+            cluster = LocalCluster if kafka is None else kafka.cluster
+            return stack.enter_context(cluster(topology, kstorm_seed, **arguments))
 
         yield make
 

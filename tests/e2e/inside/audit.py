@@ -15,7 +15,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 
 def main() -> None:
-    """The entry point."""
     servers, source, sink, patience = sys.argv[1:]
     sentences, expected, counts = _read_source(servers, source)
     missing, strange, copies = set(expected), 0, Counter[int]()

@@ -30,7 +30,6 @@ class Feed:
         self._taken = self._sent = self._end = 0
 
     def run(self, lines: list[str], rate: float) -> None:
-        """Until it is told to stop; then until Kafka has all."""
         began, told = time.monotonic(), 0.0
         for line in itertools.cycle(lines):
             if _STOP.exists():
@@ -68,7 +67,6 @@ class Feed:
 
 
 def main() -> None:
-    """The entry point."""
     servers, source, sink, rate = sys.argv[1:]
     text = Path(__file__).with_name("text.txt").read_text()
     Feed(servers, source, sink).run([line for line in text.splitlines() if line.split()], float(rate))

@@ -17,7 +17,6 @@ _EVERY_SECS = 3.0
 
 
 def main() -> None:
-    """The entry point."""
     place, expected, patience = sys.argv[1:]
     settings = Settings(
         tables=place, jars=find_jars("jars", "/opt/jars/*.jar"), master="local[1]", driver_memory="512m"

@@ -10,7 +10,7 @@ import yaml
 
 from kstorm.cli.__main__ import main
 from kstorm.cli.shape import parse_shape, shape_of, sinks_of, sources_of
-from kstorm.runtime.settings import load_topology
+from kstorm.runtime.service.settings import load_topology
 
 TOPOLOGY = """
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.reading import Place, find_reading
+from kstorm.cli.reading import ReadingOptions, find_reading
 from kstorm.cli.target import Target, parse_pair, parse_target
 from kstorm.errors import ConfigError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.runtime.zookeeper_nodes import describe_holder
+from kstorm.runtime.zookeeper.nodes import describe_holder
 
 TOPOLOGIES = """
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
@@ -74,19 +74,19 @@ def test_a_topologys_spout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its only spout need not be named, and the environment of its pod says where the servers are."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     monkeypatch.setenv("KSTORM_TOPOLOGY_ID", "hello-7")
-    found = find_reading(Place("asked:one"))
+    found = find_reading(ReadingOptions("asked:one"))
     assert (found.config.topic, found.config.zk_path, found.zookeeper) == (
         "lines-topic",
         "/kstorm/lines",
         "zookeeper:2181",
     )
     assert found.topology == TopologyRef("hello-7", "hello")
-    assert find_reading(Place("asked:two", "more")).config.id == "more"
+    assert find_reading(ReadingOptions("asked:two", "more")).config.id == "more"
 
 
 def test_a_place_of_its_own() -> None:
     """Without any topology at hand."""
-    found = find_reading(Place(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2"))
+    found = find_reading(ReadingOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2"))
     assert (found.config.zk_path, found.config.topic) == ("/r/i", "t")
     assert (found.settings.bootstrap_servers, found.zookeeper) == ("kafka:1", "zookeeper:2")
 
@@ -119,7 +119,7 @@ def test_no_zookeeper_is_said_with_its_address(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After ten seconds, of which this test waits a part, and nothing else is said."""
-    monkeypatch.setattr("kstorm.runtime.zookeeper_client._CONNECT_SECS", 0.5)
+    monkeypatch.setattr("kstorm.runtime.zookeeper.client._CONNECT_SECS", 0.5)
     with pytest.raises(SystemExit) as ended:
         main(["offsets", "show", "--topology", "asked:one", "--zookeeper", "127.0.0.1:1"])
     assert ended.value.code == 2

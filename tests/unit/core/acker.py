@@ -1,4 +1,4 @@
-"""A ledger with its input, for tests that speak in the seeds' words."""
+"""A ledger with its input, for tests that speak in the words of Storm's documentation."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,8 +11,6 @@ SPOUT = 2  # a spout task
 
 
 class Source(Spout):
-    """One field."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("x")
 

@@ -1,4 +1,4 @@
-"""A bolt task by itself: frames in, whatever it sends out."""
+"""A bolt task by itself: frames in, and what it sends."""
 
 from collections.abc import Callable
 from itertools import count
@@ -103,7 +103,6 @@ class Harness:
         assert all(step is None for step in steps)
 
     def give(self, *rows: Row, more: dict[int, dict[int, int]] | None = None) -> None:
-        """A frame of words."""
         words, roots, edges = zip(*rows, strict=True)
         frame = TupleFrame(
             VERSION, "words", 1, "default", len(rows), pack_ids(roots), pack_ids(edges), more or {}, [list(words)]

@@ -14,7 +14,7 @@ T = 30.0
 
 
 class Script(Spout):
-    """Does what the test gives it to do, and notes what it is told."""
+    """Does what the test wants, and notes which messages are acked and failed."""
 
     def __init__(self) -> None:
         self.todo: list[Callable[[], Any]] = []
@@ -95,7 +95,6 @@ class Harness:
         return 0
 
     def told(self, acked: Any = (), failed: Any = (), reset: Any = ()) -> None:
-        """News from an acker."""
         frame = CompletionFrame(VERSION, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset))
         self.run(self.task.completed(frame, self.now))
 

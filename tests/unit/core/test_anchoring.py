@@ -1,4 +1,4 @@
-"""What a bolt task says of the trees: acks, fails, and the edges of what was anchored."""
+"""What a bolt task sends to the ackers: acks, fails, and the edges of what was anchored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches: what a bolt does with a whole frame amounts to what it would do tuple by tuple."""
+"""Batches: what a bolt does with a whole frame has the same effect as tuple by tuple."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -239,8 +239,6 @@ def test_a_batch_cannot_be_an_anchor_once_it_is_finished() -> None:
 
 
 class Split(BasicBolt):
-    """In batches."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
 
@@ -258,8 +256,6 @@ class Split(BasicBolt):
 
 
 class Sink(BasicBolt):
-    """In batches too."""
-
     async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
         assert [values[0] for values in batch.rows()] == batch[0] == batch["word"]
 

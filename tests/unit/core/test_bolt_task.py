@@ -1,4 +1,4 @@
-"""A bolt task: what it executes, what it sends, and what it says of the trees."""
+"""A bolt task: what it executes, what it sends, and which acks and fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ def test_wrong_emits_fail_the_tuple(
 def test_a_direct_emit(bolt: Plain, harness: Harness) -> None:
     """To the named task, anchored like any other."""
     harness.give(("a", 7, 10))
-    assert harness.collector.emit(["x"], bolt.got[0], "to-one", 5) == [5]
+    assert list(harness.collector.emit(["x"], bolt.got[0], "to-one", 5)) == [5]
     ((topic, partition, *_, root, edge, _),) = harness.sent()
     assert (topic, partition, root) == ("t.next", 1, 7)
     harness.collector.ack(bolt.got[0])
@@ -160,7 +160,7 @@ def test_a_direct_emit(bolt: Plain, harness: Harness) -> None:
 
 
 def test_a_stream_that_nobody_hears(bolt: Plain, harness: Harness) -> None:
-    """The emit goes nowhere and adds nothing to the tree."""
+    """The emit has no receiver and adds nothing to the tree."""
     harness.give(("a", 7, 10))
     assert harness.collector.emit(["x"], bolt.got[0], "unheard") == ()
     harness.collector.ack(bolt.got[0])
@@ -168,7 +168,6 @@ def test_a_stream_that_nobody_hears(bolt: Plain, harness: Harness) -> None:
 
 
 def test_reported_errors_fail_nothing(bolt: Plain, harness: Harness) -> None:
-    """`report_error` only tells."""
     harness.give(("a", 7, 10))
     harness.collector.report_error(ValueError("odd"))
     assert harness.errors == [("odd", "reported")]
@@ -208,7 +207,6 @@ def test_a_basic_bolt_fails_by_raising() -> None:
 
 
 def test_a_basic_bolt_may_reset_and_report() -> None:
-    """Its collector has both."""
     bolt = Basic()
     harness = Harness(bolt)
 

@@ -13,7 +13,7 @@ import pytest
 from kstorm.core.ledger import BUCKETS, Ledger
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import VERSION, AckFrame, pack_ids
-from kstorm.local.bench.inprocess import InProcess
+from tests.bench.inprocess import InProcess
 
 WORDS, POLL = 10, 500
 
@@ -25,7 +25,6 @@ def lines(number: int) -> list[str]:
 
 
 def through(pipe: InProcess, sentences: list[str]) -> None:
-    """In polls."""
     for at in range(0, len(sentences), POLL):
         pipe.run(sentences[at : at + POLL])
 

@@ -1,4 +1,4 @@
-"""Ids are fresh and never zero; dead letters can be read by anybody."""
+"""Ids are fresh and never zero; dead letters are plain JSON."""
 
 import json
 
@@ -51,6 +51,5 @@ def test_a_dead_letter_survives(letter: DeadLetter) -> None:
 
 
 def test_what_is_no_dead_letter() -> None:
-    """It is refused."""
     with pytest.raises(FrameError, match="no dead letter"):
         decode_letter(b'{"topology": 1}')

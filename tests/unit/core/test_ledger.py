@@ -1,4 +1,4 @@
-"""The ledger of one acker task, in the words of the seeds: init, ack, fail, reset timeout."""
+"""The ledger of one acker task, in the words of Storm's documentation: init, ack, fail, reset timeout."""
 
 import random
 from typing import Any
@@ -15,14 +15,14 @@ def acker() -> Acker:
     return Acker()
 
 
-# The seeds' examples.
+# The examples of Storm's documentation, *Guaranteeing message processing*, and of the note *Storm's ack mechanism*.
 
 
 def test_the_tree_that_ends_in_zero(acker: Acker) -> None:
     """Root 0001: the spout emits 0010 and 1011; 0010 gives 0110, 1011 gives 0111, both are leaves in the end.
 
-    (0010 ^ 1011) ^ (0010 ^ 0110) ^ (1011 ^ 0111) ^ (0110 ^ 0111) = 0. The seed prints its second term as (0010 ^ 0010),
-    which would leave 0100: a slip of the pen.
+    (0010 ^ 1011) ^ (0010 ^ 0110) ^ (1011 ^ 0111) ^ (0110 ^ 0111) = 0. *Storm's ack mechanism* prints the second term as
+    (0010 ^ 0010), which would leave 0100: a slip of the pen.
     """
     acker.init(0b0001, 0b0010, 0b1011)
     acker.ack(0b0001, 0b0010, 0b0110)
@@ -36,7 +36,7 @@ def test_the_tree_that_ends_in_zero(acker: Acker) -> None:
 
 
 def test_a_bolt_task_may_ack_two_tuples_at_once(acker: Acker) -> None:
-    """The seed's last term, (0110 ^ 0111): two acks folded into one value."""
+    """The last term there, (0110 ^ 0111): two acks folded into one value."""
     acker.init(0b0001, 0b0010, 0b1011)
     acker.ack(0b0001, 0b0010, 0b0110)
     acker.ack(0b0001, 0b1011, 0b0111)
@@ -45,7 +45,7 @@ def test_a_bolt_task_may_ack_two_tuples_at_once(acker: Acker) -> None:
 
 
 def test_the_tree_that_fails(acker: Acker) -> None:
-    """The bolt fails 0010: (0010 ^ 1011) ^ (1011 ^ 0111) ^ 0111 is not 0, and the spout is told at once."""
+    """The bolt fails 0010: (0010 ^ 1011) ^ (1011 ^ 0111) ^ 0111 is not 0, and the spout gets its news at once."""
     acker.init(0b0001, 0b0010, 0b1011)
     acker.ack(0b0001, 0b1011, 0b0111)
     acker.ack(0b0001, 0b0111)
@@ -107,7 +107,7 @@ def test_any_order_completes(acker: Acker) -> None:
 
 
 def test_a_fail_before_its_init(acker: Acker) -> None:
-    """The spout is told as soon as the ledger knows which."""
+    """The news is sent as soon as the ledger knows to which spout."""
     acker.fail(1)
     acker.ack(1, 0b10)
     assert acker.told == {}
@@ -134,7 +134,7 @@ def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
 
 
 def test_each_spout_task_hears_of_its_own_trees(acker: Acker) -> None:
-    """The task of the init is the task that is told."""
+    """The news is for the task of the init."""
     for task in (1, 2, 3):
         acker.init(task * 10, 0b10, task=task)
     acker.ack(30, 0b10)
@@ -195,7 +195,7 @@ def test_acks_do_not_lengthen_a_life(acker: Acker) -> None:
 
 
 def test_reset_begins_a_new_life_and_is_passed_on(acker: Acker) -> None:
-    """The spout, whose clock decides, is told as well."""
+    """The spout, whose clock decides, is notified as well."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
     acker.ledger.rotate()
@@ -260,7 +260,7 @@ def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], sa
 
 @pytest.mark.parametrize("task", [0, 4, -1, 2**16, 2**40])
 def test_an_init_of_no_spout_task_is_refused(acker: Acker, task: int) -> None:
-    """Nobody could be told; and a row has 16 bits for the task."""
+    """There would be no task to notify; and a row has 16 bits for the task."""
     with pytest.raises(FrameError, match=f"inits of task {task}, which is no spout's"):
         acker.init(1, 0b10, task=task)
     assert len(acker.ledger) == 0

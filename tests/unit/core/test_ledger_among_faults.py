@@ -1,4 +1,4 @@
-"""No schedule completes an open tree, and none that leaves a tree alone keeps it from completing.
+"""No schedule completes an open tree, and every tree that no fault touches completes.
 
 The same world is driven by Hypothesis, which shrinks what it finds, and by seeded random schedules. With one of the
 ledger's rules switched off the same schedules find what the rule is for.
@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from kstorm.core import ledger as module
 from kstorm.core.ledger import BUCKETS, Ledger
-from kstorm.testing.ledger_schedules import explore
-from kstorm.testing.ledger_world import Copy, FalseCompletionError, LedgerWorld, StuckError
+from tests.sim.ledger_schedules import explore
+from tests.sim.ledger_world import Copy, FalseCompletionError, LedgerWorld, StuckError
 
 processes = st.integers(0, 2)
 numbers = st.integers(0, 1000)

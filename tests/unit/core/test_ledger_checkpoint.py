@@ -15,7 +15,7 @@ def acker() -> Acker:
 
 
 def test_a_ledger_comes_back_from_its_buckets(acker: Acker) -> None:
-    """Every open tree goes on where it was: values, spout tasks, failures that wait for init, ages."""
+    """Every open tree continues where it was: values, spout tasks, failures that wait for init, ages."""
     acker.init(1, 0b10, 0b100, task=1)
     acker.ack(1, 0b10)
     acker.ack(2, 0b1000)

@@ -1,10 +1,13 @@
 """Groupings: which tasks get a tuple, in every process the same."""
 
 import os
+import string
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from kstorm.topology import (
     Bolt,
     BoltDeclarer,
     CustomStreamGrouping,
+    Input,
     OutputFieldsDeclarer,
     Spout,
     Topology,
@@ -48,7 +52,7 @@ def route_of(topology: Topology, stream: str = "default", task: int = 0) -> Stre
 
 
 def chosen(route: StreamRoutes, *values: Any) -> list[int]:
-    """Ids of the tasks that a tuple goes to."""
+    """Ids of the tasks that get a tuple."""
     return [target for choose in route.choosers for lane in choose(values) for target in lane.targets]
 
 
@@ -78,7 +82,7 @@ def test_all_and_global() -> None:
 
 
 def test_each_consumer_gets_its_share() -> None:
-    """A stream with two consumers goes to both, each by its own grouping, in the order of their declaration."""
+    """Both consumers of a stream get its tuples, each by its own grouping, in the order of their declaration."""
     route = route_of(wired(lambda b: b.global_grouping("source"), lambda b: b.all_grouping("source")))
     assert chosen(route, 1, 2) == [3, 7, 8, 9, 10]
 
@@ -197,6 +201,61 @@ def test_partial_keys_use_two_tasks_a_key_and_balance() -> None:
     assert max(load.values()) <= 1.2 * 8000 / 8
 
 
+def both_choices(topology: Topology, key: Any) -> frozenset[int]:
+    """Where a partial key may go: a task that has sent nothing yet sends its second tuple to the other choice."""
+    route = route_of(topology)
+    return frozenset(task for _ in range(2) for task in chosen(route, key, 0))
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 10, 30])
+@pytest.mark.parametrize("fields", [["key"], ["key", "other"]])
+def test_every_pair_of_tasks_is_some_keys_choice(length: int, fields: list[str]) -> None:
+    """Keys of one length too: two choices each, all 28 pairs of 8 tasks about as often, so all tasks share the load."""
+    random = Random(length)
+    letters = string.ascii_letters + string.digits + "äöüß€"
+    keys = list(dict.fromkeys("".join(random.choices(letters, k=length)) for _ in range(2000)))  # always in this order
+    topology = wired(lambda b: b.partial_key_grouping("source", fields), tasks=8)
+    pairs = Counter(both_choices(topology, key) for key in keys)
+    assert {len(pair) for pair in pairs} == {2}
+    assert len(keys) < 200 or len(pairs) == 28
+    assert len(keys) < 1000 or max(pairs.values()) < 2 * len(keys) / 28
+    route = route_of(topology)
+    load = Counter(task for _ in range(5) for key in keys for task in chosen(route, key, 0))
+    assert max(load.values()) <= 1.01 * 5 * len(keys) / 8 + 1
+
+
+@pytest.mark.parametrize("length", [5, 10])
+def test_both_of_two_tasks_are_used_for_a_key(length: int) -> None:
+    """With two tasks there is one pair, and every key has it."""
+    random = Random(length)
+    topology = wired(lambda b: b.partial_key_grouping("source", "key"), tasks=2)
+    for key in ("".join(random.choices(string.ascii_lowercase, k=length)) for _ in range(200)):
+        assert both_choices(topology, key) == {3, 4}
+
+
+def test_a_partial_key_of_one_task() -> None:
+    """There is nothing to choose."""
+    route = route_of(wired(lambda b: b.partial_key_grouping("source", "key"), tasks=1))
+    assert {task for key in range(20) for task in chosen(route, key, 0)} == {3}
+
+
+def test_the_choices_for_a_key_never_change() -> None:
+    """Nor differ from one process or version of Python to another: at most two tasks see a key."""
+    topology = wired(lambda b: b.partial_key_grouping("source", "key"), tasks=8)
+    choices = [both_choices(topology, key) for key in ("apple", 7, b"x", ["x", 1])]
+    assert choices == [{6, 10}, {7, 9}, {4, 10}, {3, 8}]
+
+
+def test_a_grouping_that_nobody_carries_out() -> None:
+    """It is an error, not a shuffle."""
+    topology = wired(lambda b: b.shuffle_grouping("source"))
+    bolt = topology.component("bolt0")
+    strange = replace(bolt, inputs=[Input("source", "default", "strange")])  # type: ignore[arg-type]
+    topology = Topology("t", topology.config, {**topology.components, "bolt0": strange})
+    with pytest.raises(AssertionError, match="strange"):
+        route_of(topology)
+
+
 def test_a_direct_stream_has_a_lane_for_each_task() -> None:
     """Nothing is chosen on a direct stream: the emitter names the task."""
     route = route_of(wired(lambda b: b.direct_grouping("source", "to-one")), "to-one")
@@ -207,7 +266,7 @@ def test_a_direct_stream_has_a_lane_for_each_task() -> None:
 
 
 class Chosen(CustomStreamGrouping):
-    """Chooses what it is told to, and notes how it was prepared."""
+    """Chooses what the test says, and notes how it was prepared."""
 
     def __init__(self, choice: Any) -> None:
         self.choice = choice

@@ -1,4 +1,4 @@
-"""A spout task: what it tracks, what it tells its spout, and when."""
+"""A spout task: what it tracks, which acks and fails its spout gets, and when."""
 
 import asyncio
 from typing import Any
@@ -99,8 +99,18 @@ def test_a_component_may_have_a_timeout_of_its_own() -> None:
     assert harness.spout.failed == ["m"]
 
 
+def test_without_timeouts_nothing_is_too_late() -> None:
+    """However long it takes; an ack and a failure still end a tree."""
+    harness = Harness(topology_enable_message_timeouts=False, topology_message_timeout_secs=2)
+    acked, failed = harness.send("a"), harness.send("f")
+    harness.pass_time(1e6, every=1e5)
+    assert (harness.spout.failed, harness.task.in_flight) == ([], 2)
+    harness.told(acked=[acked], failed=[failed])
+    assert (harness.spout.acked, harness.spout.failed, harness.task.timed_out) == (["a"], ["f"], 0)
+
+
 def test_an_ack_that_comes_too_late_is_ignored(harness: Harness) -> None:
-    """The spout was told that the tree failed; that stands."""
+    """The spout was notified that the tree failed; that stands."""
     root = harness.send("m")
     harness.pass_time(1.5 * T)
     harness.told(acked=[root])
@@ -211,7 +221,7 @@ def test_a_spout_is_told_once(harness: Harness) -> None:
 
 
 def test_a_spout_that_cannot_be_activated_is_not_active(harness: Harness) -> None:
-    """The driver is told, and nothing is emitted meanwhile."""
+    """The driver gets the error, and nothing is emitted meanwhile."""
 
     def refuse() -> None:
         raise OSError("no queue")
@@ -224,7 +234,7 @@ def test_a_spout_that_cannot_be_activated_is_not_active(harness: Harness) -> Non
 
 
 def test_untracked_tuples_are_not_pending() -> None:
-    """Without a message id nothing is tracked, nothing is told, nothing is held back."""
+    """Without a message id nothing is tracked, no news is sent, nothing is held back."""
     harness = Harness(topology_max_spout_pending=1)
     for _ in range(3):
         assert harness.send() == 0
@@ -388,7 +398,6 @@ def test_dead_letters_of_a_spout(harness: Harness) -> None:
 
 
 def test_reported_errors_fail_nothing(harness: Harness) -> None:
-    """`report_error` only tells."""
     harness.task.collector.report_error(ValueError("odd"))
     assert harness.errors == [("odd", "reported")]
     assert harness.task.failed == 0

@@ -1,5 +1,6 @@
 """The state of a stateful task: what is read, what is stored, what a checkpoint takes."""
 
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -36,7 +37,6 @@ class Table:
                 self.rows[key] = value
 
     def state(self) -> TaskState:
-        """A new life of the task."""
         return TaskState(self.load, lambda: list(self.rows.items()))
 
 
@@ -70,11 +70,25 @@ def test_deleting() -> None:
     state = table.state()
     state.put("a", 1)
     table.checkpoint(state)
-    state.delete("a")
-    state.delete("never")
+    assert state.delete("a") == 1
+    assert state.delete("a") is None
+    assert state.delete("never") is None
     assert state.get("a", "gone") == "gone"
     assert list(state.items()) == []
-    assert table.checkpoint(state) == {b"a", b"never"}
+    assert table.checkpoint(state) == {b"a"}
+    assert table.rows == {}
+
+
+def test_deleting_tells_what_was_there() -> None:
+    """Be it in memory, on the disk or put a moment ago; what cannot be read can be deleted all the same."""
+    table = Table()
+    table.rows = {b"stored": b"\x07", b"broken": b"\xc1"}
+    state = table.state()
+    state.put("new", [1])
+    state.put("none", None)
+    assert [state.delete(key) for key in ("stored", "new", "none", "broken")] == [7, [1], None, None]
+    assert state.get("broken") is None
+    table.checkpoint(state)
     assert table.rows == {}
 
 
@@ -120,7 +134,7 @@ def test_items_are_the_changes_over_what_is_stored() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once stored, keys may leave memory; those with changes that are not stored may not."""
-    monkeypatch.setattr(module, "_CACHED_KEYS", 3)
+    monkeypatch.setattr(module, "_CACHED_BYTES", 3 * module._KEY_WEIGHT)
     table = Table()
     state = table.state()
     for key in "abcde":
@@ -135,17 +149,131 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.loads == 1
 
 
-@pytest.mark.parametrize("value", [object(), 2**64, 1j, "\ud800"])
-def test_a_value_that_cannot_be_stored(value: Any) -> None:
-    """The checkpoint says which key it is, and does not forget the others."""
+def held(state: TaskState) -> int:
+    """Bytes of the texts in memory."""
+    return sum(len(value) for value in state._cache.values() if isinstance(value, str))
+
+
+@pytest.mark.parametrize("way", ["written", "read"])
+def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """A few large values are as much as many small ones, whether they are put or only read."""
+    monkeypatch.setattr(module, "_CACHED_BYTES", 100_000)
+    table = Table()
+    state = table.state()
+    for number in range(95):
+        state.put(f"k{number}", "x" * 10_000)
+        table.checkpoint(state)
+    if way == "read":
+        state = table.state()
+        for number in range(95):
+            assert len(state.get(f"k{number}")) == 10_000
+            assert held(state) <= 120_000
+    assert 0 < held(state) <= 120_000
+    assert len(list(state.items())) == 95
+
+
+def test_a_value_put_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not drive the others out of memory."""
+    monkeypatch.setattr(module, "_CACHED_BYTES", 100_000)
+    table = Table()
+    state = table.state()
+    state.put("other", 1)
+    for _ in range(100):
+        state.put("large", "x" * 10_000)
+        table.checkpoint(state)
+    state.put("large", 0)
+    table.checkpoint(state)
+    assert state._weight == sum(module._KEY_WEIGHT + len(key) for key in ("other", "large"))
+    table.loads = 0
+    assert (state.get("other"), state.get("large"), table.loads) == (1, 0, 0)
+
+
+def test_reading_forgets_nothing_that_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken for a checkpoint and not stored yet: `load` would give the value from before."""
+    monkeypatch.setattr(module, "_CACHED_BYTES", 2 * module._KEY_WEIGHT)
+    table = Table()
+    table.rows = {b"%d" % number: b"\x01" for number in range(10)}
+    state = table.state()
+    state.put("taken", 2)
+    state.put("0", 2)
+    changes = state.take_changes()
+    state.put("dirty", 3)
+    for number in range(1, 10):
+        assert state.get(str(number)) == 1
+    assert (state.get("taken"), state.get("0"), state.get("dirty")) == (2, 2, 3)
+    table.write(changes)
+    state.stored()
+    assert table.checkpoint(state) == {b"dirty"}
+
+
+class Colour(IntEnum):
+    """Numbers with names."""
+
+    RED = 1
+
+
+class Unknown:
+    """No class that MessagePack has."""
+
+
+@pytest.mark.parametrize("value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}])
+def test_a_value_that_cannot_be_stored_is_refused_when_it_is_put(value: Any) -> None:
+    """With the key's name; what the key had stays, and the checkpoint is as if nothing had happened."""
+    table = Table()
+    state = table.state()
+    state.put("bad", 1)
+    with pytest.raises(TypeError, match="'bad'"):
+        state.put("bad", value)
+    with pytest.raises(TypeError, match="'new'"):
+        state.put("new", value)
+    assert (state.get("bad"), state.get("new", "none")) == (1, "none")
+    assert table.checkpoint(state) == {b"bad"}
+    assert table.state().get("bad") == 1
+
+
+@pytest.mark.parametrize("value", ["x" * (16 << 20), b"x" * (16 << 20), ["x" * (8 << 20)] * 2])
+def test_a_value_that_no_record_can_hold_is_refused_when_it_is_put(value: Any) -> None:
+    """With how long it is, and what to do."""
     state = Table().state()
-    state.put("good", 1)
-    state.put("bad", value)
-    for _ in range(2):
-        with pytest.raises(TypeError, match="'bad'"):
-            state.take_changes()
-    state.put("bad", 2)
-    assert {key for key, _ in state.take_changes()} == {b"good", b"bad"}
+    with pytest.raises(ValueError, match=r"'k' has 167772.* bytes.*spread it over several keys"):
+        state.put("k", value)
+    assert state.take_changes() == []
+
+
+@pytest.mark.parametrize(("key", "error"), [(7, TypeError), ("\udc00", TypeError), ("k" * ((1 << 20) + 1), ValueError)])
+def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
+    """It is refused as well."""
+    state = Table().state()
+    with pytest.raises(error, match="the state's key"):
+        state.put(key, 1)
+    assert state.take_changes() == []
+    assert state._weight == 0
+
+
+@pytest.mark.parametrize(
+    "value", [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED]
+)
+def test_what_a_put_accepts_a_checkpoint_can_store(value: Any) -> None:
+    """Whether it is encoded at once or later."""
+    table = Table()
+    state = table.state()
+    state.put("k", value)
+    table.checkpoint(state)
+    assert repr(table.state().get("k")) == repr(int(value) if isinstance(value, IntEnum) else value)
+
+
+def test_what_is_stored_is_the_value_as_it_was_put() -> None:
+    """Changed in place it must be put again."""
+    table = Table()
+    state = table.state()
+    words = ["a"]
+    state.put("words", words)
+    words.append("b")
+    table.checkpoint(state)
+    assert table.state().get("words") == ["a"]
+    state.put("words", words)
+    table.checkpoint(state)
+    assert table.state().get("words") == ["a", "b"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9) | st.just("checkpoint"))))

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, and whatever is no frame is refused, whatever it is."""
+"""Frames are read as they were written, and any other bytes are refused."""
 
 import datetime
 import tracemalloc

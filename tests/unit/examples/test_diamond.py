@@ -1,4 +1,4 @@
-"""The join of the diamond: whatever comes again, an answer has both branches."""
+"""The join of the diamond: every answer has both branches, also when tuples come again."""
 
 from typing import Any
 
@@ -9,8 +9,6 @@ FIELDS = Fields("order", "branch", "answer")
 
 
 class Collector:
-    """Notes what the join does."""
-
     def __init__(self) -> None:
         self.emitted: list[tuple[dict[str, Any], list[Tuple]]] = []
         self.acked: list[Tuple] = []
@@ -28,7 +26,6 @@ def half(branch: str, answer: object, edge: int) -> Tuple:
 
 
 def join(*halves: Tuple) -> Collector:
-    """A join that has got these."""
     bolt, collector, context = Join(), Collector(), Any
     bolt.prepare(Config(), context, collector)  # type: ignore[arg-type]
     for each in halves:

@@ -1,4 +1,4 @@
-"""Whatever is written to an internal topic: a task takes it or refuses it with a `FrameError`, and goes on."""
+"""Whatever is written to an internal topic: a task takes it or refuses it with a `FrameError`, and continues."""
 
 from contextlib import suppress
 from typing import Any
@@ -20,15 +20,12 @@ KINDS: tuple[type[Any], ...] = (TupleFrame, AckFrame, CompletionFrame)
 
 
 class Batches(Plain):
-    """Takes whole frames."""
-
     def execute_batch(self, batch: TupleBatch) -> None:
         self.collector.emit_batch([["out"] * len(batch)], batch, list(range(len(batch))))
         self.collector.ack_batch(batch)
 
 
 def echo(tuple: Any, collector: Any) -> None:
-    """The bolts' work."""
     collector.emit(["out"])
 
 
@@ -72,7 +69,7 @@ def test_a_ledger_takes_a_frame_or_refuses_it(records: list[bytes], rotates: boo
             acker.take(decode(AckFrame, data))
         if rotates:
             acker.ledger.rotate()
-        acker.box.drain(0)
+        acker.box.drain()
 
     for data in records:
         bounded(data, take)

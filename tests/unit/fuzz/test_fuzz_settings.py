@@ -1,4 +1,4 @@
-"""Whatever stands in the environment or in a config: settings, or a `ConfigError` with the name of what is wrong."""
+"""Any environment and any config gives settings, or a `ConfigError` that names what is wrong."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.runtime.settings import Settings, from_environment, load_topology
+from kstorm.runtime.service.settings import Settings, from_environment, load_topology
 from kstorm.topology import Config
 from tests.unit.fuzz.hostile import bounded, numbers, values
 
@@ -61,7 +61,7 @@ def test_a_file_of_secrets_is_read_or_refused(tmp_path: Path, content: bytes) ->
         assert "hunter2" not in str(caught.value)
 
 
-@given(st.sampled_from([field.name for field in dataclasses.fields(Config)]), NUMBERS | values)
+@given(st.sampled_from([field.name for field in dataclasses.fields(Config) if field.name != "own"]), NUMBERS | values)
 def test_a_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     """The message has the name of the setting."""
     refused: ConfigError | None = None
@@ -74,6 +74,16 @@ def test_a_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     else:
         assert getattr(config, name) is value
         assert value is None or 0 <= value < 2**31
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(dir(Config)), values, max_size=2))
+def test_settings_of_ones_own_are_kept_or_a_config_error(own: dict[str, Any]) -> None:
+    """Under any name, with any value."""
+    try:
+        config = Config(own=own)
+    except ConfigError:
+        return
+    assert all(config[name] is value for name, value in own.items())
 
 
 @given(

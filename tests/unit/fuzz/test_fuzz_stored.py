@@ -1,4 +1,4 @@
-"""Whatever is found where something of ours was stored: it is taken up, or refused with the error that has its name."""
+"""Whatever is found where kstorm stores something: it is read, or refused with a named error."""
 
 from contextlib import suppress
 from typing import Any
@@ -103,7 +103,6 @@ def test_a_dead_letter_can_be_written(reason: str, length: int, key_length: int,
 
 
 def letter(**changes: Any) -> DeadLetter:
-    """A letter that a test changes."""
     parts: dict[str, Any] = {"topology": "t", "component": "c", "task": 1, "reason": "why", "offset": 7, **changes}
     return DeadLetter(**parts)
 

@@ -1,4 +1,4 @@
-"""Whatever strangers put into a source topic, and whatever values users' bolts pass on: emitted, or a dead letter, or failed."""
+"""Any message in a source topic, and any value that users' bolts emit: emitted, or a dead letter, or failed."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -24,10 +24,11 @@ from kstorm.kafka import (
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.serializer import AnySerializer, column, to_bytes
-from kstorm.runtime.kafka_sink import KafkaWriter
-from kstorm.runtime.orders import Orders
+from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.sink import KafkaWriter
 from tests.unit.fuzz.hostile import anything, bounded, values
 from tests.unit.kafka.conftest import FakeCollector
+from tests.unit.kafka.one_by_one import emit_next
 
 SCHEMES = [
     RawMultiScheme(),
@@ -47,7 +48,7 @@ def test_every_message_is_emitted_or_a_dead_letter_or_nothing(scheme: Any, recor
     messages = [Message("t", 0, offset, key, value) for offset, (key, value) in enumerate(records)]
     manager.fill(cast("list[SourceMessage]", messages))
     size = b"".join((key or b"") + (value or b"") for key, value in records)
-    bounded(size, lambda _: [manager.next(0.0) for _ in records])
+    bounded(size, lambda _: [emit_next(manager, collector) for _ in records])
     for letter in collector.letters:
         assert letter.value == records[letter.offset][1]
         letter.stored()

@@ -1,4 +1,4 @@
-"""Kafka and ZooKeeper as the tests of `kstorm.kafka` see them: in memory, at once, and as broken as a test likes."""
+"""Kafka and ZooKeeper for the tests of `kstorm.kafka`: in memory, without waiting, and as broken as a test wants."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ from kstorm.kafka import (
     StoredOffset,
 )
 from kstorm.kafka.ports import (
-    BatchDelivery,
     Broker,
-    Delivery,
     Headers,
+    OnBatchDelivery,
+    OnDelivery,
     Ownership,
     Partition,
     RecordColumn,
@@ -88,7 +88,11 @@ class FakeCollector(SpoutCollector):
 
 @dataclass
 class FakeSource:
-    """A topic in memory. Look-ups answer at the second time of asking, as real ones do."""
+    """A topic in memory, with the ways of the real reader: both keep `tests.source_contract`.
+
+    Look-ups answer at the second time of asking. What is out of range is not read on. A pause of a partition that is not
+    assigned is an error of the caller's, and the log's end is not known before something was read.
+    """
 
     logs: dict[Partition, list[SourceMessage]] = field(default_factory=dict)
     starts: dict[Partition, int] = field(default_factory=dict)
@@ -101,8 +105,11 @@ class FakeSource:
     refreshes: int = 0
     leader: Broker = field(default_factory=lambda: Broker("broker", 9092))
     closed: bool = False
+    stuck: set[Partition] = field(default_factory=set)
+    """Assigned at an offset that the log does not have."""
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
+    _ends: dict[Partition, int] = field(default_factory=dict)
 
     def produce(self, partition: int, *offsets: int, body: bytes | None = b"text", topic: str = TOPIC) -> None:
         """Appends messages with these offsets, which may leave gaps."""
@@ -123,29 +130,34 @@ class FakeSource:
         self._asked.discard((partition, time))
         if time == EARLIEST_TIME:
             return self.starts.get(partition, 0)
-        return self.end_offset(partition) if time == LATEST_TIME else self.times[time]
+        return self.end(partition) if time == LATEST_TIME else self.times[time]
 
     def assign(self, partition: Partition, offset: int) -> None:
+        self.unassign(partition)
         self.positions[partition] = offset
-        self.paused.discard(partition)
 
     def unassign(self, partition: Partition) -> None:
+        self._asked = {asked for asked in self._asked if asked[0] != partition}
         self.positions.pop(partition, None)
+        self.stuck.discard(partition)
+        self.paused.discard(partition)
 
     def pause(self, partition: Partition) -> None:
+        assert partition in self.positions, f"{partition} is paused, but not assigned"
         self.paused.add(partition)
 
     def resume(self, partition: Partition) -> None:
+        assert partition in self.positions, f"{partition} is resumed, but not assigned"
         self.paused.discard(partition)
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
         found: list[SourceMessage] = []
         for partition, position in self.positions.items():
-            if partition in self.paused:
+            if partition in self.paused | self.stuck or partition not in self.logs:
                 continue
-            end = self.end_offset(partition)
+            end = self._ends[partition] = self.end(partition)
             if not self.starts.get(partition, 0) <= position <= end:
-                self.positions[partition] = end
+                self.stuck.add(partition)
                 self.waiting_faults.append(SourceFault("no such offset", partition, out_of_range=True))
                 continue
             new = [m for m in self.logs[partition] if m.offset() >= position][: max_messages - len(found)]
@@ -158,9 +170,17 @@ class FakeSource:
         faults, self.waiting_faults = self.waiting_faults, []
         return faults
 
-    def end_offset(self, partition: Partition) -> int:
-        log = self.logs[partition]
+    def end_offset(self, partition: Partition) -> int | None:
+        return self._ends.get(partition)
+
+    def end(self, partition: Partition) -> int:
+        """The offset after the last message."""
+        log = self.logs.get(partition)
         return log[-1].offset() + 1 if log else self.starts.get(partition, 0)
+
+    def at(self, partition: int) -> Partition:
+        """A partition of the tests' topic."""
+        return Partition(TOPIC, partition)
 
     def commit(self, partition: Partition, offset: int) -> None:
         self.committed[partition] = offset
@@ -204,7 +224,6 @@ class FakeOffsets:
         (self.under_way if self.slow else self.stored)[partition] = stored
 
     def arrive(self) -> None:
-        """What is under way is stored."""
         self.stored.update(self.under_way)
         self.under_way.clear()
 
@@ -235,8 +254,8 @@ class FakeOffsets:
 class FakeWriter:
     """Keeps what is written until the test says what the broker did."""
 
-    records: list[tuple[str, bytes | None, bytes | None, Delivery]] = field(default_factory=list)
-    batches: list[tuple[str, list[Any], list[Any], BatchDelivery]] = field(default_factory=list)
+    records: list[tuple[str, bytes | None, bytes | None, OnDelivery]] = field(default_factory=list)
+    batches: list[tuple[str, list[Any], list[Any], OnBatchDelivery]] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
     """Of those records that have some, in order."""
     closed: bool = False
@@ -246,7 +265,7 @@ class FakeWriter:
         topic: str,
         keys: RecordColumn,
         values: RecordColumn,
-        on_done: BatchDelivery,
+        on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
         self.headers += headers or []
@@ -257,7 +276,7 @@ class FakeWriter:
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        on_delivery: Delivery,
+        on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
         self.headers += [headers] if headers is not None else []
@@ -268,10 +287,8 @@ class FakeWriter:
 
 
 class Sink(BasicBolt):
-    """Does nothing."""
-
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Does nothing."""
+        """Drops what it gets."""
 
 
 @dataclass

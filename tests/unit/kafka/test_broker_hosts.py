@@ -1,4 +1,4 @@
-"""Where the brokers and partitions of a topic are said to be."""
+"""The three kinds of hosts, which say where brokers and partitions are found."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def information(topic: str = "t") -> GlobalPartitionInformation:
     return made
 
 
-def test_the_seeds_defaults() -> None:
+def test_storms_defaults() -> None:
     """`/brokers`, and a look every 60 seconds."""
     hosts = ZkHosts("zookeeper:2181/kafka")
     assert (hosts.zk_connect, hosts.broker_zk_path, hosts.refresh_freq_secs) == ("zookeeper:2181/kafka", "/brokers", 60)
@@ -90,14 +90,14 @@ def test_an_expression_matches_whole_names() -> None:
 
 
 def test_an_expression_that_is_none_is_refused() -> None:
-    """The error says where it goes wrong."""
+    """The error names the place in the expression."""
     with pytest.raises(ConfigError, match=r"topic is 'logs-\(', which is no regular expression: missing \)"):
         SpoutConfig(KafkaHosts(), "logs-(", "/r", "i", kafka_topic_wildcard_match=True)
     assert SpoutConfig(KafkaHosts(), "logs-(", "/r", "i").topic == "logs-("
 
 
 def test_each_topic_of_an_expression_has_a_node() -> None:
-    """A spout on one topic keeps the seed's path."""
+    """A spout on one topic keeps Storm's path."""
     assert SpoutConfig(KafkaHosts(), "t", "/r", "i").zk_path_of("t") == "/r/i"
     several = SpoutConfig(KafkaHosts(), ".*", "/r", "i", kafka_topic_wildcard_match=True)
     assert (several.zk_path_of("t"), several.zk_path_of("u")) == ("/r/i/t", "/r/i/u")

@@ -1,4 +1,4 @@
-"""Partitions and topics that come and go: when they are noticed, and what becomes of the others meanwhile."""
+"""Partitions and topics that come and go: when that is noticed, and what happens to the others meanwhile."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ def test_before_any_topic_matches_it_looks_more_often(world: "World") -> None:
 
 
 def test_a_topic_that_is_gone_is_closed(world: "World") -> None:
-    """What was done of it is stored, its lock is free, late acks are ignored; should it come back, it goes on there."""
+    """What was done of it is stored, its lock is free, late acks are ignored; if it comes back, reading continues there."""
     world.source.produce(0, 0, 1, 2, topic="logs-a")
     world.source.produce(0, 0, topic="logs-b")
     spout = wildcard(world, state_update_interval_ms=3_600_000)

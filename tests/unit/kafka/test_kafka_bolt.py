@@ -86,14 +86,12 @@ def context(bolt: KafkaBolt, resources: dict[str, Any]) -> TopologyContext:
 
 
 def prepared(world: "World", bolt: KafkaBolt) -> Outcomes:
-    """Prepares the bolt."""
     outcomes = Outcomes()
     bolt.prepare(Config(), context(bolt, {KAFKA: world.ports}), outcomes)
     return outcomes
 
 
 def tup(key: Any = "k", message: Any = "m", topic: Any = "there", fields: Fields = FIELDS) -> Tuple:
-    """A tuple of the spout's."""
     return Tuple([key, message, topic][: len(fields)], Source("lines", "default", 1, fields))
 
 
@@ -108,7 +106,7 @@ def test_it_acks_only_what_the_broker_has(world: "World") -> None:
     assert outcomes.acked == outcomes.failed == []
     report(None, object())
     assert outcomes.acked == [tuple]
-    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "lost": 0}
+    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "expired": 0, "lost": 0}
 
 
 def test_it_fails_what_the_broker_did_not_take(world: "World") -> None:
@@ -232,7 +230,7 @@ def test_producer_properties_open_a_producer_of_its_own(world: "World") -> None:
 
 @pytest.mark.parametrize("side", ["key", "value"])
 def test_javas_serializers_are_told_where_to_be_set(side: str) -> None:
-    """As the seed sets them, among the producer's properties, librdkafka has none."""
+    """Storm's documentation sets them among the producer's properties; librdkafka has no such properties."""
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
         ConfigError, match=rf"property {side}\.serializer is 'org.*': say \.with_{side}_serializer\(StringS"

@@ -77,7 +77,7 @@ async def test_sync_waits_for_each_record(world: "World") -> None:
 
 
 def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
-    """What the broker then does not take is counted as lost, and told of once."""
+    """What the broker then does not take is counted as lost, and reported once."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget()
     outcomes = prepared(world, bolt)
     bolt.execute(tup())
@@ -86,7 +86,7 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
     world.writer.records[0][-1]("refused", object())
     world.writer.batches[0][-1](["refused", "refused"])
     assert outcomes.failed == []
-    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "lost": 3}
+    assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "expired": 0, "lost": 3}
     assert ["are lost: refused" in str(error) for error in outcomes.errors] == [True]
 
 
@@ -101,7 +101,7 @@ def test_what_the_broker_never_says_is_not_acked_for(world: "World", name: str) 
 
 
 def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
-    """It is refused rather than one of both ignored."""
+    """It is refused, instead of ignoring one of the two."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
     with pytest.raises(ConfigError, match="'sink' shall wait for each record and for none"):
         prepared(world, bolt)
@@ -120,7 +120,7 @@ class Asking:
 
 @pytest.mark.parametrize("sync", [True, False])
 async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither acked nor failed, and written in their order as soon as it can; that it takes long is told once."""
+    """Neither acked nor failed, and written in their order as soon as it can; that it takes long is reported once."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr("kstorm.kafka.bolt._TELL_AFTER", 3)
     monkeypatch.setattr(Asking, "answer", Asking.answer)

@@ -1,4 +1,4 @@
-"""What a spout does when the log, the lock, ZooKeeper or its scheme is not what it was."""
+"""What a spout does when the log, the lock, ZooKeeper or its scheme changes or fails."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ def test_a_partition_that_was_taken_over_is_dropped(world: "World") -> None:
     ids = world.run_ids(spout)
     world.offsets.standing[ZERO] = Ownership.FENCED
     world.commit(spout)
-    assert world.offsets.stored == {}
+    assert world.offsets.offset() == 0
     assert world.offsets.released == [ZERO]
     world.offsets.stored[ZERO] = stored(2)
     again = world.run_ids(spout)
@@ -51,7 +51,7 @@ def test_while_the_lock_is_in_doubt_nothing_is_emitted(world: "World") -> None:
 
 
 def test_an_offset_that_expired_is_skipped(world: "World", caplog: pytest.LogCaptureFixture) -> None:
-    """The broker no longer has 3 to 9: reading goes on at 10, what was in flight is still waited for."""
+    """The broker no longer has 3 to 9: reading continues at 10, and what was in flight is still waited for."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
     ids = world.run_ids(spout)
@@ -83,7 +83,7 @@ def test_a_topic_made_anew_is_read_from_its_start(world: "World") -> None:
     old = world.run_ids(spout)
     world.source.logs[ZERO].clear()
     world.source.produce(0, 0, 1)
-    new = world.run_ids(spout)
+    new = world.run_ids(spout, 10)
     assert sorted(new) == [0, 1]
     for id in old.values():
         spout.ack(id)
@@ -106,7 +106,7 @@ def test_out_of_range_can_be_an_error_instead(world: "World") -> None:
 
 
 def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
-    """As in the seed, a failed fetch refreshes the partitions, within a second."""
+    """As in Storm, a failed fetch refreshes the partitions, within a second."""
     world.source.produce(0, 0)
     spout = world.open()
     world.run(spout)
@@ -139,7 +139,7 @@ def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
 
 
 def test_zookeeper_out_of_reach_is_told_once(world: "World") -> None:
-    """Processing goes on; the error is reported when it begins, and `problem` tells a readiness check."""
+    """Processing continues; the error is reported when it begins, and `problem` shows it to a readiness check."""
     world.source.produce(0, 0)
     spout = world.open()
     world.run(spout)
@@ -153,7 +153,7 @@ def test_zookeeper_out_of_reach_is_told_once(world: "World") -> None:
 
 
 def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") -> None:
-    """Like ZooKeeper out of reach: told once, shown by the readiness check, and processing goes on when it is over."""
+    """Like ZooKeeper out of reach: reported once, shown by the readiness check, and processing continues when it is over."""
 
     class Asking:
         output_fields = Fields("str")
@@ -186,3 +186,18 @@ def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") ->
     assert spout.problem() is None
     asyncio.run(spout.close())
     assert Asking.calls == ["open", "close"]
+
+
+def test_a_partition_that_goes_on_elsewhere_while_it_is_paused_stays_held_back(world: "World") -> None:
+    """The reader forgets its pause; the spout must know, or it gathers all that there is while it may emit nothing."""
+    world.source.produce(0, *range(5000))
+    spout = world.open(max_uncommitted_offsets=10)
+    world.run(spout, 8)
+    assert world.source.paused == {ZERO}
+    world.source.waiting_faults.append(SourceFault("gone", ZERO, out_of_range=True))
+    world.source.starts[ZERO] = 600
+    world.run(spout, 50)
+    manager = spout._coordinator.manager(ZERO)
+    assert manager is not None
+    assert len(manager.waiting) <= 1000
+    assert world.source.paused == {ZERO}

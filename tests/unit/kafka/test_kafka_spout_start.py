@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
-from kstorm.kafka.ports import Ownership
+from kstorm.kafka import EARLIEST_TIME, LATEST_TIME, KafkaHosts
+from kstorm.kafka.ports import Ownership, Partition
 from tests.unit.kafka.partition_zero import ZERO, stored
 
 if TYPE_CHECKING:
@@ -113,3 +113,96 @@ def test_a_topic_that_does_not_exist_yet_is_looked_for(world: "World") -> None:
     world.source.produce(0, 0)
     world.now += 2
     assert world.run(spout) == [0]
+
+
+@pytest.mark.parametrize("time", [EARLIEST_TIME, LATEST_TIME])
+def test_nothing_is_emitted_before_its_start_is_stored(world: "World", time: int) -> None:
+    """Killed before the first save, it would start at a later end, and skip what it had emitted."""
+    world.source.produce(0, *range(5))
+    world.offsets.slow = True
+    spout = world.open(start_offset_time=time)
+    world.run(spout)
+    world.source.produce(0, 5, 6)
+    assert world.run(spout, 20) == []
+    assert world.offsets.saved == [0 if time == EARLIEST_TIME else 5]
+    world.offsets.arrive()
+    assert world.run(spout)[-2:] == [5, 6]
+    world.source.produce(0, 7)
+    assert world.run(world.open(start_offset_time=LATEST_TIME))[-3:] == [5, 6, 7]  # the first one was killed
+
+
+def test_a_start_is_stored_by_this_deployment_before_it_is_used(world: "World") -> None:
+    """Another deployment's may be the very same offset."""
+    world.source.produce(0, *range(5))
+    world.offsets.stored[ZERO] = stored(5, "words-0")
+    world.offsets.slow = True
+    spout = world.open(ignore_zk_offsets=True, start_offset_time=LATEST_TIME)
+    world.run(spout)
+    world.source.produce(0, 5)
+    assert world.run(spout) == []
+    world.offsets.arrive()
+    assert world.run(spout) == [5]
+
+
+def test_where_it_starts_over_is_stored_first(world: "World") -> None:
+    """The stored offset has expired: killed before the first save, it would skip to a later end."""
+    world.offsets.stored[ZERO] = stored(3)
+    world.source.starts[ZERO] = 10
+    world.source.produce(0, 10, 11)
+    world.offsets.slow = True
+    spout = world.open(start_offset_time=LATEST_TIME)
+    world.run(spout, 10)
+    world.source.produce(0, 12)
+    assert world.run(spout) == []
+    world.offsets.arrive()
+    assert world.run(spout) == [12]
+    assert world.offsets.offset() == 12
+
+
+def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(world: "World") -> None:
+    """By whoever has it next, from where that is then."""
+    world.source.produce(0, *range(5))
+    world.offsets.slow = True
+    spout = world.open(start_offset_time=LATEST_TIME)
+    world.run(spout)
+    world.offsets.standing[ZERO] = Ownership.FENCED
+    world.offsets.under_way.clear()
+    world.offsets.stored[ZERO] = stored(2)
+    assert world.run(spout) == [2, 3, 4]
+    assert world.offsets.saved == [5]
+
+
+@pytest.mark.parametrize("there_first", [True, False])
+def test_a_partition_that_is_found_later_is_read_from_its_beginning(world: "World", there_first: bool) -> None:
+    """What was written to it before it was found was written while the spout was at work. So it is with a topic."""
+    if there_first:
+        world.source.produce(0, *range(5))
+    spout = world.open(start_offset_time=LATEST_TIME, hosts=KafkaHosts(refresh_freq_secs=2))
+    assert world.run(spout) == []
+    world.source.produce(1, 0, 1)
+    world.now += 2
+    assert world.run(spout, 10) == [0, 1]
+    one = Partition("sentences", 1)
+    assert world.offsets.stored[one].offset == 0
+    world.source.starts[one] = 7
+    world.source.logs[one].clear()
+    world.source.produce(1, 7, 8)
+    assert world.run(spout, 10) == [7, 8]
+
+
+def test_a_topic_that_is_found_later_is_read_from_its_beginning(world: "World") -> None:
+    """Those that were there are read from their end."""
+    world.source.produce(0, 0, 1, topic="logs-a")
+    hosts = KafkaHosts(refresh_freq_secs=2)
+    spout = world.open(start_offset_time=LATEST_TIME, topic="logs-.*", kafka_topic_wildcard_match=True, hosts=hosts)
+    assert world.run(spout) == []
+    world.source.produce(0, 0, 1, topic="logs-b")
+    world.source.produce(0, 2, topic="logs-a")
+    world.now += 2
+    for _ in range(10):
+        spout.next_tuple()
+    assert {(id.partition.topic, id.offset) for _, id in world.collector.take()} == {
+        ("logs-a", 2),
+        ("logs-b", 0),
+        ("logs-b", 1),
+    }

@@ -1,4 +1,4 @@
-"""Partitions are dealt out by task index, as in the seed."""
+"""Partitions are dealt out by task index, as in Storm's documentation, *Storm Kafka Integration*."""
 
 import logging
 
@@ -11,7 +11,7 @@ from kstorm.kafka.ports import Partition
 FIVE = [Partition("t", number) for number in range(5)]
 
 
-def test_the_seeds_example() -> None:
+def test_the_example_of_storms_documentation() -> None:
     """With 5 partitions and 3 tasks, task 1 reads the partitions 1 and 4."""
     assert calculate_partitions_for_task(FIVE, 3, 1) == [FIVE[1], FIVE[4]]
 

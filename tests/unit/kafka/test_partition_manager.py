@@ -6,10 +6,11 @@ import pytest
 from confluent_kafka import Message
 
 from kstorm.errors import EmitError, NotYetError
-from kstorm.kafka import EmitState, KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.topology import Fields
 from tests.unit.core.test_counted_work import counting_calls
+from tests.unit.kafka.one_by_one import emit_next
 
 if TYPE_CHECKING:
     from tests.unit.kafka.conftest import FakeCollector
@@ -23,12 +24,10 @@ class Words:
     output_fields = Fields("word")
 
     def deserialize(self, value: bytes) -> Any:
-        """Lazily, as a generator."""
         return ([word] for word in value.decode().split())
 
 
 def message(offset: int, value: bytes | None = b"text", key: bytes | None = None) -> SourceMessage:
-    """A message of partition 0."""
     return cast("SourceMessage", Message(*PARTITION, offset, key, value))
 
 
@@ -40,25 +39,19 @@ def make(
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored)
 
 
-def emit_all(manager: PartitionManager, *messages: SourceMessage, now: float = 0.0) -> list[EmitState]:
-    """Fills the manager and calls `next` until there is nothing left; what it said."""
+def emit_all(collector: "FakeCollector", manager: PartitionManager, *messages: SourceMessage, now: float = 0.0) -> int:
+    """Fills the manager and emits until there is nothing left; how many messages."""
     manager.fill(messages)
-    states = [manager.next(now)]
-    while states[-1] is not EmitState.NO_EMITTED:
-        states.append(manager.next(now))
-    return states
-
-
-def test_next_says_whether_more_is_left(collector: "FakeCollector") -> None:
-    """One message a call, and the seed's three states."""
-    states = emit_all(make(collector), message(0), message(1))
-    assert states == [EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED]
+    count = 0
+    while emit_next(manager, collector, now):
+        count += 1
+    return count
 
 
 def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeCollector") -> None:
     """Acks out of order move the offset only once the gap is closed."""
     manager = make(collector)
-    emit_all(manager, *map(message, range(3)))
+    emit_all(collector, manager, *map(message, range(3)))
     ids = dict(collector.take())
     manager.ack(ids[1])
     manager.ack(ids[2])
@@ -70,7 +63,7 @@ def test_the_offset_stays_at_the_lowest_unfinished_message(collector: "FakeColle
 def test_only_emitted_offsets_count(collector: "FakeCollector") -> None:
     """Offsets that compaction or a transaction marker left out hold nothing up (STORM-2505, 2546, 2639)."""
     manager = make(collector, offset=5)
-    emit_all(manager, message(7), message(20), message(21))
+    emit_all(collector, manager, message(7), message(20), message(21))
     ids = dict(collector.take())
     assert manager.last_completed_offset == 7
     manager.ack(ids[7])
@@ -85,7 +78,7 @@ def test_commit_tells_a_new_offset_once(collector: "FakeCollector") -> None:
     manager = make(collector, offset=4)
     assert manager.commit() == 4
     assert manager.commit() is None
-    emit_all(manager, message(4))
+    emit_all(collector, manager, message(4))
     assert manager.commit() is None
     manager.ack(collector.take()[0][1])
     assert manager.commit() == 5
@@ -99,7 +92,7 @@ def test_a_resumed_offset_is_not_written_again(collector: "FakeCollector") -> No
 def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -> None:
     """A scheme may make several tuples of one message; the first ack does not finish it (in Storm it does)."""
     manager = make(collector, scheme=Words())
-    emit_all(manager, message(0, b"to be or"))
+    emit_all(collector, manager, message(0, b"to be or"))
     ids = [id for _, id in collector.take()]
     assert len(ids) == 3
     manager.ack(ids[0])
@@ -112,10 +105,10 @@ def test_a_message_is_done_when_all_its_tuples_are(collector: "FakeCollector") -
 def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -> None:
     """One of two tuples fails, the message is emitted again, then the other tuple of the first attempt is acked."""
     manager = make(collector, scheme=Words())
-    emit_all(manager, message(0, b"to be"))
+    emit_all(collector, manager, message(0, b"to be"))
     (_, to), (_, be) = collector.take()
     manager.fail(to, 0.0)
-    assert manager.next(0.0) is EmitState.EMITTED_MORE_LEFT
+    assert emit_next(manager, collector)
     (_, again_to), (_, again_be) = collector.take()
     manager.ack(be)
     manager.ack(again_to)
@@ -127,11 +120,11 @@ def test_acks_of_an_earlier_attempt_finish_nothing(collector: "FakeCollector") -
 def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeCollector") -> None:
     """Each of its tuples may fail; that is one failure of the message."""
     manager = make(collector, scheme=Words())
-    emit_all(manager, message(0, b"to be"))
+    emit_all(collector, manager, message(0, b"to be"))
     for _, id in collector.take():
         manager.fail(id, 0.0)
     assert manager.retries == 1
-    emit_all(manager)
+    emit_all(collector, manager)
     assert [offset for offset, _ in collector.take()] == [0, 0]
     assert manager.retries == 0
 
@@ -139,37 +132,37 @@ def test_a_message_that_fails_twice_at_once_is_retried_once(collector: "FakeColl
 def test_retries_go_before_new_messages(collector: "FakeCollector") -> None:
     """A failed message keeps its offset and is emitted first."""
     manager = make(collector)
-    emit_all(manager, message(0, b"zero", b"k"), message(1))
+    emit_all(collector, manager, message(0, b"zero", b"k"), message(1))
     ids = dict(collector.take())
     manager.fail(ids[0], 0.0)
     manager.fill([message(2)])
-    manager.next(0.0)
+    emit_next(manager, collector)
     assert collector.emitted[0][0] == [b"zero"]
     assert [offset for offset, _ in collector.take()] == [0]
-    manager.next(0.0)
+    emit_next(manager, collector)
     assert [offset for offset, _ in collector.take()] == [2]
 
 
 def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollector") -> None:
     """While a message waits, new ones are emitted, and the offset stays."""
     manager = make(collector, retry_initial_delay_ms=1000)
-    emit_all(manager, message(0), message(1))
+    emit_all(collector, manager, message(0), message(1))
     ids = dict(collector.take())
     manager.fail(ids[0], 10.0)
     manager.ack(ids[1])
-    assert emit_all(manager, message(2), now=10.5) == [EmitState.EMITTED_END, EmitState.NO_EMITTED]
+    assert emit_all(collector, manager, message(2), now=10.5) == 1
     assert [offset for offset, _ in collector.take()] == [2]
     assert manager.last_completed_offset == 0
-    emit_all(manager, now=11.0)
+    emit_all(collector, manager, now=11.0)
     assert [offset for offset, _ in collector.take()] == [0]
 
 
 def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(collector: "FakeCollector") -> None:
-    """It goes to the dead letters with bytes, coordinates and attempts; only when the broker has it the offset moves."""
+    """It is put into the dead letters with bytes, coordinates and attempts; only when the broker has it does the offset move."""
     manager = make(collector, retry_limit=1)
-    emit_all(manager, message(3, b"bad", b"k"))
+    emit_all(collector, manager, message(3, b"bad", b"k"))
     manager.fail(collector.take()[0][1], 0.0)
-    emit_all(manager)
+    emit_all(collector, manager)
     manager.fail(collector.take()[0][1], 0.0)
     (letter,) = collector.letters
     assert (letter.value, letter.key, letter.topic, letter.partition) == (b"bad", b"k", "sentences", 0)
@@ -184,7 +177,7 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(collec
 def test_what_cannot_be_deserialized_is_a_dead_letter(collector: "FakeCollector") -> None:
     """The bad message holds the offset only until its letter is stored; the good one after it is emitted at once."""
     manager = make(collector, scheme=SchemeAsMultiScheme(StringScheme()))
-    assert emit_all(manager, message(0, b"\xff"), message(1, b"good"))[0] is EmitState.EMITTED_END
+    assert emit_all(collector, manager, message(0, b"\xff"), message(1, b"good")) == 1
     assert [values for values, _, _ in collector.emitted] == [["good"]]
     (letter,) = collector.letters
     assert (letter.value, letter.offset, letter.attempts) == (b"\xff", 0, 1)
@@ -206,7 +199,7 @@ def test_a_generator_that_raises_half_way_emits_nothing(collector: "FakeCollecto
             raise ValueError("half way")
 
     manager = make(collector, scheme=Halting())
-    emit_all(manager, message(0))
+    emit_all(collector, manager, message(0))
     assert not collector.emitted
     assert "half way" in collector.letters[0].reason
 
@@ -214,7 +207,7 @@ def test_a_generator_that_raises_half_way_emits_nothing(collector: "FakeCollecto
 def test_a_message_with_nothing_in_it_is_done_at_once(collector: "FakeCollector") -> None:
     """A tombstone, and a message that deserialises to no tuple, hold nothing up."""
     manager = make(collector, scheme=Words())
-    assert emit_all(manager, message(0, None), message(1, b"  ")) == [EmitState.NO_EMITTED]
+    assert emit_all(collector, manager, message(0, None), message(1, b"  ")) == 0
     assert manager.last_completed_offset == 2
     assert not collector.emitted
     assert not collector.letters
@@ -224,7 +217,7 @@ def test_a_tuple_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
     """A message whose values do not fit the declaration must not stop the ones behind it."""
     collector.refuse = EmitError("two values for one field")
     manager = make(collector)
-    emit_all(manager, message(0))
+    emit_all(collector, manager, message(0))
     assert "two values for one field" in collector.letters[0].reason
     collector.letters[0].stored()
     assert manager.last_completed_offset == 1
@@ -234,7 +227,7 @@ def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollect
     """The message is known before it is emitted, so an ack at once finishes it (STORM-2957)."""
     manager = make(collector)
     collector.at_once = manager.ack
-    emit_all(manager, *map(message, range(10)))
+    emit_all(collector, manager, *map(message, range(10)))
     assert manager.pending == 0
     assert manager.last_completed_offset == 10
 
@@ -242,26 +235,26 @@ def test_with_tracking_off_the_ack_comes_within_the_emit(collector: "FakeCollect
 def test_what_was_emitted_is_not_emitted_again(collector: "FakeCollector") -> None:
     """Messages below the next offset are dropped, however they came here (STORM-2666)."""
     manager = make(collector, offset=2)
-    emit_all(manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
+    emit_all(collector, manager, *map(message, (0, 1, 2, 3, 2, 3, 4)))
     assert [offset for offset, _ in collector.take()] == [2, 3, 4]
 
 
 def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> None:
     """With 3 uncommitted offsets allowed, a 4th message waits, a failed one does not (STORM-2343)."""
     manager = make(collector, max_uncommitted_offsets=3)
-    emit_all(manager, *map(message, range(5)))
+    emit_all(collector, manager, *map(message, range(5)))
     ids = dict(collector.take())
     assert sorted(ids) == [0, 1, 2]
     assert manager.at_limit
     manager.ack(ids[1])
     manager.ack(ids[2])
-    assert manager.next(0.0) is EmitState.NO_EMITTED
+    assert not emit_next(manager, collector)
     manager.fail(ids[0], 0.0)
-    assert manager.next(0.0) is EmitState.EMITTED_MORE_LEFT
+    assert emit_next(manager, collector)
     (again,) = collector.take()
     assert again[0] == 0
     manager.ack(again[1])
-    emit_all(manager)
+    emit_all(collector, manager)
     assert [offset for offset, _ in collector.take()] == [3, 4]
 
 
@@ -272,7 +265,7 @@ def test_a_partition_whose_every_message_fails_goes_on(collector: "FakeCollector
     manager.fill(map(message, range(25)))
     attempts: dict[int, int] = {}
     for _ in range(1000):
-        manager.next(0.0)
+        emit_next(manager, collector)
         for offset, id in collector.take():
             attempts[offset] = attempts.get(offset, 0) + 1
             if attempts[offset] < 3:
@@ -286,7 +279,7 @@ def test_a_partition_whose_every_message_fails_goes_on(collector: "FakeCollector
 def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> None:
     """`max_offset_behind` makes a dead letter of a failed message that is further behind."""
     manager = make(collector, max_offset_behind=5)
-    emit_all(manager, *map(message, range(10)))
+    emit_all(collector, manager, *map(message, range(10)))
     ids = dict(collector.take())
     manager.fail(ids[4], 0.0)
     manager.fail(ids[5], 0.0)
@@ -297,7 +290,7 @@ def test_a_message_too_far_behind_is_not_retried(collector: "FakeCollector") -> 
 def test_tuples_go_to_the_configured_stream(collector: "FakeCollector") -> None:
     """`output_stream_id` names it."""
     manager = make(collector, output_stream_id="lines")
-    emit_all(manager, message(0))
+    emit_all(collector, manager, message(0))
     assert collector.emitted[0][2] == "lines"
 
 
@@ -305,9 +298,9 @@ def test_the_age_of_the_oldest_message_is_told(collector: "FakeCollector") -> No
     """One stuck message shows in a number, and a retry does not make it young."""
     manager = make(collector)
     assert manager.oldest_pending_age(5.0) == 0.0
-    emit_all(manager, message(0), now=5.0)
+    emit_all(collector, manager, message(0), now=5.0)
     manager.fail(collector.take()[0][1], 8.0)
-    emit_all(manager, message(1), now=9.0)
+    emit_all(collector, manager, message(1), now=9.0)
     assert manager.oldest_pending_age(10.0) == 5.0
 
 
@@ -328,12 +321,12 @@ def test_a_message_that_cannot_be_read_yet_stays_where_it_is(collector: "FakeCol
     """It is no dead letter, nothing passes it, and it is emitted as soon as its scheme can read it."""
     scheme = Asking()
     manager = make(collector, offset=3, scheme=scheme)
-    assert emit_all(manager, message(5), message(6)) == [EmitState.NO_EMITTED]
+    assert emit_all(collector, manager, message(5), message(6)) == 0
     assert (collector.letters, collector.emitted, len(manager.waiting)) == ([], [], 2)
     assert manager.last_completed_offset <= 5
     assert str(manager.not_yet) == "the registry does not answer"
     scheme.answer = None
-    assert emit_all(manager) == [EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED]
+    assert emit_all(collector, manager) == 2
     assert [offset for offset, _ in collector.take()] == [5, 6]
     assert manager.not_yet is None
     assert manager.last_completed_offset == 5
@@ -344,7 +337,7 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme, retry_limit=1)
-    emit_all(manager, message(0))
+    emit_all(collector, manager, message(0))
     ((_, id),) = collector.take()
     manager.fail(id, 0.0)
     scheme.answer = NotYetError("not yet")
@@ -364,11 +357,11 @@ def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(collector: "Fa
     scheme = Asking()
     scheme.answer = None
     manager = make(collector, scheme=scheme)
-    emit_all(manager, message(0))
+    emit_all(collector, manager, message(0))
     ((_, id),) = collector.take()
     manager.fail(id, 0.0)
     scheme.answer = ValueError("there is no such schema")
-    manager.next(1.0)
+    emit_next(manager, collector, 1.0)
     (letter,) = collector.letters
     assert (letter.offset, letter.attempts) == (0, 2)
     letter.stored()

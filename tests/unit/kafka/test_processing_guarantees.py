@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kstorm.errors import ConfigError, EmitError
-from kstorm.kafka import KafkaHosts, KafkaSpout, PartitionManager, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka import KafkaHosts, KafkaSpout, ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.ports import Ownership, Partition
-from tests.unit.kafka.test_partition_manager import Words, message
+from tests.unit.kafka.test_partition_manager import Words
 
 if TYPE_CHECKING:
-    from tests.unit.kafka.conftest import FakeCollector, World
+    from tests.unit.kafka.conftest import World
 
 ZERO = Partition("sentences", 0)
 AT_LEAST_ONCE, AT_MOST_ONCE, NO_GUARANTEE = ProcessingGuarantee
@@ -31,6 +31,15 @@ def fill(world: "World", *offsets: int) -> None:
         world.source.produce(0, offset, body=b"%d" % offset)
 
 
+def begun(world: "World", guarantee: ProcessingGuarantee) -> KafkaSpout:
+    """A spout whose start is stored; from now on ZooKeeper takes its time."""
+    world.offsets.slow = True
+    spout = world.open(processing_guarantee=guarantee)
+    assert values(world, spout) == []
+    world.offsets.arrive()
+    return spout
+
+
 def test_at_least_once_is_the_default() -> None:
     """As in storm-kafka-client."""
     assert SpoutConfig(KafkaHosts(), "t", "", "s").processing_guarantee is AT_LEAST_ONCE
@@ -45,8 +54,7 @@ def test_what_is_no_guarantee_is_refused() -> None:
 def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> None:
     """The offset behind the messages is on its way; when it has arrived, and not before, they are emitted."""
     fill(world, 0, 1, 2)
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=AT_MOST_ONCE)
+    spout = begun(world, AT_MOST_ONCE)
     assert values(world, spout) == []
     assert world.offsets.saved == [0, 3]
     world.offsets.arrive()
@@ -56,8 +64,7 @@ def test_at_most_once_emits_nothing_before_the_store_has_it(world: "World") -> N
 def test_at_most_once_claims_in_batches(world: "World") -> None:
     """What is read while a write is under way waits for the next one: one write a batch, none a message."""
     fill(world, 0, 1)
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=AT_MOST_ONCE)
+    spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
     fill(world, 2, 3, 4)
     assert values(world, spout) == []
@@ -71,8 +78,7 @@ def test_at_most_once_claims_in_batches(world: "World") -> None:
 def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World") -> None:
     """It died after its offset was stored: whether the messages below were emitted or not, they are not again."""
     fill(world, *range(5))
-    world.offsets.slow = True
-    dying = world.open(processing_guarantee=AT_MOST_ONCE)
+    dying = begun(world, AT_MOST_ONCE)
     values(world, dying)
     world.offsets.arrive()
     fill(world, 5, 6)
@@ -85,8 +91,7 @@ def test_at_most_once_never_emits_what_an_earlier_process_may_have(world: "World
 def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
     """What was claimed and not emitted is the next owner's."""
     fill(world, *range(5))
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=AT_MOST_ONCE)
+    spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
     world.offsets.arrive()
     assert values(world, spout, 1) == [b"%d" % offset for offset in range(5)]
@@ -103,8 +108,7 @@ def test_at_most_once_loses_nothing_by_closing(world: "World") -> None:
 def test_at_most_once_emits_nothing_of_a_partition_that_is_in_doubt(world: "World") -> None:
     """Its lock was lost before its offset arrived; another may be at work."""
     fill(world, 0)
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=AT_MOST_ONCE)
+    spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
     world.offsets.standing[ZERO] = Ownership.FENCED
     world.offsets.under_way.clear()
@@ -120,6 +124,9 @@ def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
     fill(world, 0, 1)
     world.offsets.slow = True
     assert values(world, spout) == []
+    assert world.offsets.saved[-1] == 0
+    world.offsets.arrive()
+    assert values(world, spout) == []
     assert world.offsets.saved[-1] == 2
     world.offsets.arrive()
     assert values(world, spout) == [b"0", b"1"]
@@ -128,8 +135,7 @@ def test_at_most_once_of_a_topic_made_anew(world: "World") -> None:
 def test_a_batch_waits_for_its_claim_before_the_partition_is_paused(world: "World") -> None:
     """Then it gathers no more until ZooKeeper has answered."""
     fill(world, *range(1200))
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=AT_MOST_ONCE)
+    spout = begun(world, AT_MOST_ONCE)
     values(world, spout)
     assert world.source.paused == {ZERO}
     assert world.source.positions[ZERO] == 500
@@ -145,17 +151,16 @@ def test_without_a_guarantee_what_is_emitted_is_done(world: "World") -> None:
     fill(world, 0, 1, 2)
     spout = world.open(processing_guarantee=NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
-    assert world.offsets.saved == []
+    assert world.offsets.saved == [0]
     assert spout.metrics()["pending"] == 0
     world.commit(spout)
-    assert world.offsets.saved == [3]
+    assert world.offsets.saved == [0, 3]
 
 
 def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None:
     """What is stored late is emitted again after a crash."""
     fill(world, 0, 1, 2)
-    world.offsets.slow = True
-    spout = world.open(processing_guarantee=NO_GUARANTEE)
+    spout = begun(world, NO_GUARANTEE)
     assert values(world, spout) == [b"0", b"1", b"2"]
     world.commit(spout)
     assert values(world, world.open(processing_guarantee=NO_GUARANTEE)) == [b"0", b"1", b"2"]
@@ -178,13 +183,3 @@ def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(world: "World", gu
         2,
         "cannot be emitted: too large",
     )
-
-
-def test_next_tracks_nothing_either(collector: "FakeCollector") -> None:
-    """The seed's way of emitting, one message a call."""
-    config = SpoutConfig(KafkaHosts(), "sentences", "", "s", processing_guarantee=NO_GUARANTEE, scheme=Words())
-    manager = PartitionManager(ZERO, config, collector, offset=0)
-    manager.fill([message(0, b"to be")])
-    manager.next(0.0)
-    assert [id for _, id, _ in collector.emitted] == [None, None]
-    assert manager.commit() == 1

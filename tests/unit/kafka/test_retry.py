@@ -102,8 +102,45 @@ def test_what_is_done_is_forgotten() -> None:
     assert retry.retry_further(1)
 
 
+def test_what_is_done_while_it_waits_is_not_due() -> None:
+    """Nor does it come before those that are."""
+    retry = manager()
+    for offset in (1, 2):
+        retry.failed(offset, 0.0)
+    assert retry.next_failed_message_to_retry(0.0) == 1
+    retry.done(1)
+    assert retry.next_failed_message_to_retry(0.0) == 2
+    retry.retry_started(2)
+    assert retry.next_failed_message_to_retry(9.0) is None
+
+
+def test_what_fails_twice_is_retried_once() -> None:
+    """Its delay is that of the second failure, from then on."""
+    retry = manager(100, 2.0)
+    retry.failed(1, 0.0)
+    retry.failed(1, 0.05)
+    assert retry.next_failed_message_to_retry(0.24) is None
+    assert retry.next_failed_message_to_retry(0.26) == 1
+    retry.retry_started(1)
+    assert retry.next_failed_message_to_retry(9.0) is None
+
+
+def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
+    """Not whichever is on top; and one that does not wait is an error."""
+    retry = manager()
+    for offset in (1, 2):
+        retry.failed(offset, 0.0)
+    retry.retry_started(2)
+    assert retry.next_failed_message_to_retry(0.0) == 1
+    with pytest.raises(
+        ValueError, match="offset 2 is not waiting for its retry: it did not fail, or was retried since"
+    ):
+        retry.retry_started(2)
+    assert retry.next_failed_message_to_retry(0.0) == 1
+
+
 def test_the_manager_is_named_by_its_import_path() -> None:
-    """As in the seed, the class is a setting; a class itself will do too."""
+    """As in Storm's documentation, *Storm Kafka Integration*, the class is a setting; a class itself will do too."""
     by_default = make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s"))
     by_class = make_retry_manager(
         SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=ExponentialBackoffRetryManager)

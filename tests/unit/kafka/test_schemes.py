@@ -1,4 +1,4 @@
-"""What becomes of a message's bytes."""
+"""How schemes turn a message's bytes into tuples."""
 
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from kstorm.kafka import (
     RawMultiScheme,
     SchemeAsMultiScheme,
     StringKeyValueScheme,
+    StringMultiSchemeWithTopic,
     StringScheme,
 )
 from kstorm.kafka.ports import SourceMessage
@@ -32,6 +33,7 @@ def message(value: bytes | None, key: bytes | None = None) -> SourceMessage:
         (SchemeAsMultiScheme(StringScheme()), Fields("str"), ["vä"]),
         (MessageMetadataSchemeAsMultiScheme(StringScheme()), Fields("str", "partition", "offset"), ["vä", 3, 7]),
         (KeyValueSchemeAsMultiScheme(StringKeyValueScheme()), Fields("key", "message"), ["k", "vä"]),
+        (StringMultiSchemeWithTopic(), Fields("str", "topic"), ["vä", "t"]),
     ],
 )
 def test_each_scheme_gives_the_values_of_its_fields(scheme: MultiScheme, fields: Fields, values: list[Any]) -> None:
@@ -54,6 +56,7 @@ def test_a_message_without_a_key_has_none() -> None:
         SchemeAsMultiScheme(StringScheme()),
         MessageMetadataSchemeAsMultiScheme(StringScheme()),
         KeyValueSchemeAsMultiScheme(StringKeyValueScheme()),
+        StringMultiSchemeWithTopic(),
     ],
 )
 def test_a_tombstone_is_shown_to_no_scheme(scheme: MultiScheme) -> None:
@@ -78,6 +81,14 @@ def test_text_that_is_none_is_not_mangled() -> None:
     """Bytes that are not UTF-8 are refused, so that they end among the dead letters."""
     with pytest.raises(UnicodeDecodeError):
         deserializer(SchemeAsMultiScheme(StringScheme()))(message(b"\xff"))
+    with pytest.raises(UnicodeDecodeError):
+        deserializer(StringMultiSchemeWithTopic())(message(b"\xff"))
+
+
+def test_the_topic_is_known_to_a_kafka_spout_alone() -> None:
+    """As of another spout, it says what is missing."""
+    with pytest.raises(NotImplementedError, match="which only a KafkaSpout knows"):
+        StringMultiSchemeWithTopic().deserialize(b"v")
 
 
 def test_json_gives_the_named_members() -> None:

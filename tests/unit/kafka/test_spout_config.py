@@ -21,12 +21,11 @@ from kstorm.registry import AvroScheme, SchemaRegistry
 
 
 def config(**settings: Any) -> SpoutConfig:
-    """A config with these settings."""
     return SpoutConfig(KafkaHosts(), "topic-storm", "/kafkaspout-demo", "reader", **settings)
 
 
-def test_the_defaults_are_the_seeds() -> None:
-    """Every field that the seed lists has the seed's default, but for `fetch_max_wait`, which says why."""
+def test_the_defaults_are_storms() -> None:
+    """Every field has its default of *Storm Kafka Integration*, but for `fetch_max_wait`, which says why."""
     made = config()
     assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (1024 * 1024, 10_000, 1024 * 1024)
     assert isinstance(made.scheme, RawMultiScheme)
@@ -96,7 +95,7 @@ def test_hosts_are_no_mere_text() -> None:
 
 
 def test_the_root_may_be_left_out() -> None:
-    """As in the seed's second form; the id may not."""
+    """As in Storm's second constructor; the id may not be left out."""
     assert SpoutConfig(KafkaHosts(), "t", id="words").zk_path == "/words"
     with pytest.raises(ConfigError, match="id is ''"):
         SpoutConfig(KafkaHosts(), "t")
@@ -113,8 +112,8 @@ SEED = """{"topology": {"id": "kafka-spout-demo-1-1489642910", "name": "kafka-sp
 PARTITION = Partition("topic-storm", 0)
 
 
-def test_what_is_stored_is_the_seeds_json() -> None:
-    """Names, nesting and order of the fields are those of the seed's example."""
+def test_what_is_stored_is_storms_json() -> None:
+    """Names, nesting and order of the fields are those of the example in *Storm Kafka Integration*."""
     stored = StoredOffset.of(
         TopologyRef("kafka-spout-demo-1-1489642910", "kafka-spout-demo"),
         PARTITION,

@@ -1,4 +1,4 @@
-"""Processes whose status pages the test writes, for what looks at those of a topology."""
+"""Processes whose status pages the test writes, for code that reads the pages of a topology."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -6,8 +6,6 @@ from typing import Any, Self
 
 @dataclass
 class StandInWorker:
-    """Has what is looked at."""
-
     name: str
     component: str
 
@@ -25,5 +23,4 @@ class StandInProcesses:
         return cls([StandInWorker(name, name.partition("-")[0]) for name in names])
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
-        """The pages."""
         return {worker.name: self.pages.get(worker.name) for worker in self.workers}

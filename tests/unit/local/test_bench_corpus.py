@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kstorm.local.bench.corpus import WORDS_PER_SENTENCE, texts, true_counts, vocabulary
+from tests.bench.corpus import WORDS_PER_SENTENCE, texts, true_counts, vocabulary
 
 
 def test_the_sentences_are_always_the_same() -> None:

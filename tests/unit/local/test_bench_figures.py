@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstorm.local.bench.figures import Growth, latencies_ms, quantile, spread, steady_window, throughput, whole_window
+from tests.bench.figures import Growth, latencies_ms, quantile, spread, steady_window, throughput, whole_window
 
 
 def test_the_window_is_from_25_to_95_percent_of_the_output() -> None:

@@ -2,14 +2,13 @@
 
 import pytest
 
-from kstorm.local.bench.output import Counts
+from tests.bench.output import Counts
 
 TRUTH = {"to": 2, "be": 1}
 WHOLE = [(b"to", b"1 0", 10), (b"be", b"1 1", 12), (b"to", b"2 1", 11)]
 
 
 def counts_of(*records: tuple[bytes | None, bytes | None, int]) -> Counts:
-    """All these records, taken."""
     counts = Counts()
     for record in records:
         counts.add(*record)

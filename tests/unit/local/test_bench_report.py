@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import ConfigError
-from kstorm.local.bench.contest import Run
-from kstorm.local.bench.options import Options, add_options, options_of
-from kstorm.local.bench.output import Verdict
-from kstorm.local.bench.plot import plot
-from kstorm.local.bench.report import faults, outcome_line, print_table, summarize, to_json
-from kstorm.local.bench.rounds import with_ratios
-from kstorm.local.bench.short import run_short
+from tests.bench.contest import Run
+from tests.bench.options import BenchOptions, add_options, options_of
+from tests.bench.output import Verdict
+from tests.bench.plot import plot
+from tests.bench.report import faults, outcome_line, print_table, summarize, to_json
+from tests.bench.rounds import with_ratios
+from tests.bench.short import run_short
 
 
 def run_of(contestant: str, speed: float, correct: bool | None = True, latencies: tuple[float, ...] = ()) -> Run:
@@ -105,12 +105,12 @@ def test_the_picture_is_a_png(tmp_path: Path, latencies: tuple[float, ...]) -> N
 def test_a_file_that_cannot_be_written_is_named_before_anything_runs(tmp_path: Path) -> None:
     """It would be a pity after ten minutes."""
     with pytest.raises(ConfigError, match=r"--plot .*give a file in a folder that exists"):
-        run_short(Options(plot=tmp_path / "none" / "bench.png"))
+        run_short(BenchOptions(plot=tmp_path / "none" / "bench.png"))
     with pytest.raises(ConfigError, match="--report"):
-        run_short(Options(report=tmp_path))
+        run_short(BenchOptions(report=tmp_path))
 
 
-def parsed(*arguments: str) -> Options:
+def parsed(*arguments: str) -> BenchOptions:
     """The options of a command line."""
     parser = argparse.ArgumentParser()
     add_options(parser)
@@ -119,8 +119,8 @@ def parsed(*arguments: str) -> Options:
 
 def test_the_command_line_becomes_options() -> None:
     """Without any, the defaults."""
-    assert parsed() == Options()
-    assert parsed("--rounds", "1", "--sentences", "3,000", "--rate", "250", "--only", "loop") == Options(
+    assert parsed() == BenchOptions()
+    assert parsed("--rounds", "1", "--sentences", "3,000", "--rate", "250", "--only", "loop") == BenchOptions(
         rounds=1, sentences=3000, rate=250.0, only="loop"
     )
 

@@ -3,10 +3,10 @@
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.local.bench.contest import Run
-from kstorm.local.bench.contestants import CONTESTANTS, choose
-from kstorm.local.bench.output import Verdict
-from kstorm.local.bench.rounds import schedule, with_ratios
+from tests.bench.contest import Run
+from tests.bench.contestants import CONTESTANTS, choose
+from tests.bench.output import Verdict
+from tests.bench.rounds import schedule, with_ratios
 
 
 def run_of(contestant: str, **figures: float | None) -> Run:
@@ -15,13 +15,13 @@ def run_of(contestant: str, **figures: float | None) -> Run:
 
 
 def names(only: str | None, rounds: int) -> str:
-    """The schedule as a line."""
     return " ".join(contestant.name for contestant in schedule(choose(only), rounds))
 
 
 def test_the_base_runs_before_and_after_each() -> None:
     """Once between two others, which share it."""
-    assert names(None, 1) == "loop kstorm loop kstorm-untracked loop faust loop"
+    everybody = "loop kstorm loop kstorm-untracked loop kstorm-state loop kstorm-exactly-once loop faust loop"
+    assert names(None, 1) == everybody
     assert names("loop,kstorm", 2) == "loop kstorm loop kstorm loop"
 
 

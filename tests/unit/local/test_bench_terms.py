@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.local.bench.terms import Terms, from_environment
+from tests.bench.terms import Terms, from_environment
 
 
 def test_terms_survive_the_environment() -> None:

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import LocalError
-from kstorm.local.bench.broker import Broker
-from kstorm.local.bench.progress import Progress
-from kstorm.local.bench.waiting import Wait
 from kstorm.local.processes import ManagedProcess
+from tests.bench.broker import Broker
+from tests.bench.progress import Progress
+from tests.bench.waiting import Wait
 
 
 class StandInBroker:
@@ -58,7 +58,7 @@ def test_a_deadline_ends_the_waiting(contestant: ManagedProcess) -> None:
 
 def test_a_silent_contestant_ends_the_waiting(contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has written by then is all."""
-    monkeypatch.setattr("kstorm.local.bench.waiting._SILENCE_SECS", 0.1)
+    monkeypatch.setattr("tests.bench.waiting._SILENCE_SECS", 0.1)
     assert not wait_for(contestant, 1, 2).for_records(5, None)
 
 
@@ -66,7 +66,7 @@ def test_one_that_never_writes_is_named_with_its_log(
     contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one line."""
-    monkeypatch.setattr("kstorm.local.bench.waiting._START_SECS", 0.1)
+    monkeypatch.setattr("tests.bench.waiting._START_SECS", 0.1)
     with pytest.raises(LocalError, match=f"^faust wrote nothing within 0.1 s: see its log {contestant.log_path}$"):
         wait_for(contestant, 0).for_first()
 

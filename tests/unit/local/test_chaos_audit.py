@@ -5,16 +5,16 @@ from zlib import crc32
 
 import pytest
 
-from kstorm.local.chaos.audit import NEVER, Duplicate, OffsetSeen, Place, Record, audit
+from tests.chaos.audit import NEVER, Duplicate, OffsetSeen, Record, RecordPlace, audit
 
 TEXTS = ["m0 to be or not to be", "m1 be quick", "m2 to"]
-POISON = Place("in", 1, 1)
+POISON = RecordPlace("in", 1, 1)
 
 
 def source(texts: list[str] = TEXTS) -> list[Record]:
     """The messages, in turn on two partitions, one every 10 ms."""
     return [
-        Record(Place("in", number % 2, number // 2), text.encode(), 1000 + 10 * number)
+        Record(RecordPlace("in", number % 2, number // 2), text.encode(), 1000 + 10 * number)
         for number, text in enumerate(texts)
     ]
 
@@ -28,7 +28,7 @@ def words(texts: list[str] = TEXTS) -> list[Record]:
         for position, word in enumerate(rest):
             counts[word] = counts.get(word, 0) + 1
             value = {"id": id, "position": position, "word": word, "count": counts[word]}
-            found.append(Record(Place("words", 0, len(found)), json.dumps(value).encode(), 1100 + 10 * number))
+            found.append(Record(RecordPlace("words", 0, len(found)), json.dumps(value).encode(), 1100 + 10 * number))
     return found
 
 
@@ -36,7 +36,7 @@ def joined(texts: list[str] = TEXTS) -> list[Record]:
     """What the topic of the join has if each message went through it once."""
     return [
         Record(
-            Place("joined", 0, number),
+            RecordPlace("joined", 0, number),
             json.dumps(
                 {"id": text.split()[0], "length": len(text.split()) - 1, "checksum": crc32(text.encode())}
             ).encode(),
@@ -128,15 +128,15 @@ def test_a_join_that_follows_from_no_message_is_corrupted(change: dict[str, obje
 def test_a_message_in_the_dead_letters_is_not_lost_but_given_up() -> None:
     """And what it left behind is no duplicate, even twice."""
     records = [record for record in words() if b"m1" not in record.value] + [words()[6], words()[6]]
-    found = audit(source(), records, joined(), [(Place("in", 1, 0), 1500)])
-    assert (found.lost, found.duplicates, found.given_up) == ([], [], [Place("in", 1, 0)])
+    found = audit(source(), records, joined(), [(RecordPlace("in", 1, 0), 1500)])
+    assert (found.lost, found.duplicates, found.given_up) == ([], [], [RecordPlace("in", 1, 0)])
     assert "could be processed" in found.faults()[0]
 
 
 def test_poison_must_be_in_the_dead_letters() -> None:
     """Of the source, and of internal topics; then it is neither lost nor given up."""
     messages = [*source(), Record(POISON, b"\xff\xfe", 1030)]
-    frame = Place("internal", 0, 7)
+    frame = RecordPlace("internal", 0, 7)
     found = audit(messages, words(), joined(), [(POISON, 1500), (frame, 1501)], poison=[POISON, frame])
     assert found.faults() == []
     assert found.letters == 2
@@ -179,7 +179,7 @@ def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
 
 def test_what_is_no_text_may_be_there_again_and_again() -> None:
     """Each is a message of its own, and belongs into the dead letters."""
-    bad = [Record(Place("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
+    bad = [Record(RecordPlace("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
     letters = [(record.place, 1300) for record in bad]
     found = audit([*source(), *bad], words(), joined(), letters, poison=[record.place for record in bad])
     assert (found.lost, found.letters, found.without_letter) == ([], 2, [])

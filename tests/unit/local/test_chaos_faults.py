@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.local.chaos.faults import draw
-from kstorm.local.chaos.options import FAULTS, Options, parse
-from kstorm.local.chaos.stage import ROLES
+from tests.chaos.faults import draw
+from tests.chaos.options import FAULTS, ChaosOptions, parse
+from tests.chaos.poison import ENDS_ELSEWHERE
+from tests.chaos.stage import ROLES
+from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
 
 def drawn(seed: int, count: int) -> list[tuple[str, float]]:
@@ -16,7 +18,7 @@ def drawn(seed: int, count: int) -> list[tuple[str, float]]:
     return [(fault.name, rng.random()) for fault, rng in islice(draw(FAULTS, seed), count)]
 
 
-def asked(*arguments: str) -> Options:
+def asked(*arguments: str) -> ChaosOptions:
     """The options of a command line that asks for a run."""
     options = parse(list(arguments))
     assert options is not None
@@ -73,6 +75,32 @@ def test_the_command_says_how_to_do_the_same_again() -> None:
     assert options.command == f"./run chaos --minutes 3 --seed {options.seed} --faults sleep,scale"
     again = asked(*options.command.split()[2:])
     assert again == options
+
+
+def test_exactly_once_leaves_out_what_its_audit_cannot_follow() -> None:
+    """It never writes the page of at least once by itself, and its command asks for the same again."""
+    options = asked("--guarantee", "exactly-once", "--seed", "7")
+    assert options.guarantee == "exactly_once"
+    assert set(FAULTS) - set(options.faults) == {fault for fault in FAULTS if fault.name in ENDS_ELSEWHERE}
+    assert len(FAULTS) - len(options.faults) == 2
+    assert options.report is None
+    assert asked(*options.command.split()[2:]) == options
+    assert not asked("--guarantee", "at-least-once").exactly_once
+
+
+def test_a_fault_that_exactly_once_leaves_out_is_refused() -> None:
+    """By its name; at least once it is drawn."""
+    with pytest.raises(ConfigError, match="cannot follow 'poison-raise'"):
+        parse(["--guarantee", "exactly-once", "--faults", "sleep,poison-raise"])
+    assert [fault.name for fault in asked("--faults", "poison-raise").faults] == ["poison-raise"]
+
+
+def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an environment variable; without it, it is at least once."""
+    monkeypatch.delenv(GUARANTEE_VARIABLE, raising=False)
+    assert not topology().config.exactly_once
+    monkeypatch.setenv(GUARANTEE_VARIABLE, "exactly_once")
+    assert topology().config.exactly_once
 
 
 def test_an_unknown_fault_is_named() -> None:

@@ -1,17 +1,17 @@
-"""What happened is put down to the fault under way, and the page says whether the goals were met."""
+"""What happens is counted for the fault under way, and the page says whether the goals were met."""
 
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from kstorm.local.chaos.audit import Duplicate, Findings, Lost, Place
-from kstorm.local.chaos.options import FAULTS, Options, parse
-from kstorm.local.chaos.outcome import BETWEEN, Episode, Outcome, Row
-from kstorm.local.chaos.report import print_outcome, write_report
+from tests.chaos.audit import ChaosFindings, Duplicate, Lost, RecordPlace
+from tests.chaos.options import FAULTS, ChaosOptions, parse
+from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
+from tests.chaos.report import print_outcome, write_report
 
 
-def options(*arguments: str) -> Options:
+def options(*arguments: str) -> ChaosOptions:
     found = parse(["--seed", "5", *arguments])
     assert found is not None
     return found
@@ -21,20 +21,22 @@ def episode(fault: str, begin: int, end: int, progress: float = 4.0, replayed: i
     return Episode(fault, f"says {fault}", begin, end, progress, 2.0, replayed)
 
 
-def outcome(findings: Findings, *episodes: Episode) -> Outcome:
-    return Outcome(options(), findings, episodes, {"disk-full": "only root may"}, 0)
+def outcome(findings: ChaosFindings, *episodes: Episode) -> ChaosOutcome:
+    return ChaosOutcome(options(), findings, episodes, {"disk-full": "only root may"}, 0)
 
 
-def row(found: Outcome, name: str) -> Row:
+def row(found: ChaosOutcome, name: str) -> Row:
     return next(row for row in found.rows() if row.fault == name)
 
 
 def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
     """From a fault's beginning to its end, both included; the rest is between faults. But what is lost was in flight when
     the next fault began."""
-    findings = Findings(
+    findings = ChaosFindings(
         messages=[500, 1000, 1500, 2000, 2001, 3000],
-        lost=[Lost(Place("in", 0, number), "m0", at, "join") for number, at in enumerate((900, 1500, 2500, 4001))],
+        lost=[
+            Lost(RecordPlace("in", 0, number), "m0", at, "join") for number, at in enumerate((900, 1500, 2500, 4001))
+        ],
         duplicates=[Duplicate("m1", 2000, 900), Duplicate("m2", 2500, 900), Duplicate("m3", 3100, 3050)],
     )
     found = outcome(findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000, replayed=7))
@@ -47,35 +49,48 @@ def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
 def test_the_goals_are_met_or_not() -> None:
     """An acker's death replays nothing and is over in ten seconds; a bolt's repeats nothing that was finished."""
     good = outcome(
-        Findings(duplicates=[Duplicate("m1", 20_500, 19_000)]),
+        ChaosFindings(duplicates=[Duplicate("m1", 20_500, 19_000)]),
         episode("kill-acker", 10_000, 15_000, progress=9.9),
         episode("kill-count", 20_000, 30_000),
     )
     assert all(met for _, met in good.goals())
     assert len(good.goals()) == 4
     bad = outcome(
-        Findings(
-            lost=[Lost(Place("in", 0, 0), "m0", 1500, "join")],
+        ChaosFindings(
+            lost=[Lost(RecordPlace("in", 0, 0), "m0", 1500, "join")],
             duplicates=[Duplicate("m1", 20_500, 17_000)],
         ),
         episode("kill-acker", 10_000, 15_000, progress=10.1, replayed=1),
         episode("kill-count", 20_000, 30_000),
     )
     assert not any(met for _, met in bad.goals())
-    assert len(outcome(Findings()).goals()) == 1
+    assert len(outcome(ChaosFindings()).goals()) == 1
+
+
+def test_exactly_once_nothing_may_be_there_too_often() -> None:
+    """Duplicates and counts above the truth are goals that are missed, and make the run fail; at least once they are neither."""
+    findings = ChaosFindings(outputs=9, duplicates=[Duplicate("m1", 20_500, 19_000)], over=3)
+    exact = ChaosOutcome(options("--guarantee", "exactly-once"), findings, [], {}, 0)
+    assert exact.faults() == ["duplicated: 1 of 9 outputs", "counts above the truth: by 3 in all"]
+    assert [goal.met for goal in exact.goals()] == [True, False, False]
+    assert outcome(findings).faults() == []
+    assert len(outcome(findings).goals()) == 1
+    clean = ChaosOutcome(options("--guarantee", "exactly-once"), ChaosFindings(outputs=9), [], {}, 0)
+    assert [goal.met for goal in clean.goals()] == [True, True, True]
+    assert clean.faults() == []
 
 
 def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
     """What cannot be had here does not count; a file that was asked for is always written."""
     episodes = [episode(fault.name, 1, 2) for fault in FAULTS if fault.name != "disk-full"]
-    assert outcome(Findings(), *episodes).whole
-    assert not outcome(Findings(), *episodes[1:]).whole
-    assert Outcome(options("--report", "r.md"), Findings(), [], {}, 0).whole
+    assert outcome(ChaosFindings(), *episodes).whole
+    assert not outcome(ChaosFindings(), *episodes[1:]).whole
+    assert ChaosOutcome(options("--report", "r.md"), ChaosFindings(), [], {}, 0).whole
 
 
 def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the seed, the command and the versions; the terminal says the same."""
-    findings = Findings(messages=[1500], lost=[Lost(Place("in", 3, 14), "m0", 1500, "join")])
+    findings = ChaosFindings(messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")])
     found = outcome(findings, episode("kill-acker", 1000, 2000, progress=3.25, replayed=12))
     write_report(found, tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
@@ -84,7 +99,7 @@ def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest
     assert "Kafka 4." in page
     assert "ZooKeeper 3." in page
     assert "**not met**: lost: 1 of 1 messages" in page
-    assert "1 messages are lost: Lost(place=Place(topic='in', partition=3, offset=14)" in page
+    assert "1 messages are lost: Lost(place=RecordPlace(topic='in', partition=3, offset=14)" in page
     assert "Left out: disk-full, as only root may." in page
     print_outcome(found, Console(width=120))
     said = capsys.readouterr().out

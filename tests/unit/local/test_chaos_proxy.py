@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kstorm.local.chaos.proxy import Proxy
+from tests.chaos.proxy import Proxy
 
 WAIT_SECS = 10.0
 SILENCE_SECS = 0.3
@@ -122,7 +122,7 @@ def test_a_delay_is_added_in_each_direction_until_it_heals(proxy: Proxy) -> None
 
 
 def test_each_end_is_passed_on(proxy: Proxy, echo: Echo) -> None:
-    """A client that goes, and a server that refuses, leave nobody hanging."""
+    """If a client leaves or a server refuses, the other end does not hang."""
     with connect(proxy) as client:
         client.sendall(b"x")
         read(client, 1)

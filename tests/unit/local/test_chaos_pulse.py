@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from kstorm.local.chaos.pulse import Pulse
 from kstorm.local.cluster import LocalProcesses
+from tests.chaos.pulse import Pulse
 from tests.unit.local.stand_ins import StandInProcesses
 
 
@@ -18,7 +18,6 @@ def spout(acked: int, pending: int = 0, pid: int = 1, **source: float) -> dict[s
 
 
 def bolt(executed: int, pid: int = 2, tasks: tuple[int, ...] = (0, 1), not_ready: str = "") -> dict[str, Any]:
-    """The page of a bolt's process."""
     counts = {"executed": executed, "tasks": list(tasks)}
     return {"kind": "bolt", "pid": pid, "not_ready": not_ready, "last_error": "", **counts}
 
@@ -38,7 +37,6 @@ class Watched:
     def see(
         self, spout: dict[str, Any] | None, bolt: dict[str, Any] | None, other: dict[str, Any] | None = STANDBY
     ) -> bool:
-        """Look; whether it works again."""
         self._processes.pages = {"messages-0": spout, "split-0": bolt, "split-1": other}
         self.pulse.look()
         return self.pulse.works_again
@@ -63,7 +61,7 @@ def test_tasks_may_go_on_elsewhere() -> None:
 
 
 def test_it_is_calm_when_what_was_there_at_the_moment_is_finished() -> None:
-    """All ready, nothing old, nothing that waits for its retry, every partition being read; and not before it could be told."""
+    """All ready, nothing old, nothing that waits for its retry, every partition being read; and not before that is known."""
     watched, long_ago = Watched(), time.monotonic() - 60
     watched.see(spout(200), bolt(600))
     assert watched.pulse.calm_since(long_ago)

@@ -1,4 +1,4 @@
-"""How a command ends when it is told to."""
+"""How a command ends when it is asked to."""
 
 import signal
 import sys
@@ -10,7 +10,7 @@ from kstorm.local.cli import run_command
 
 
 class Interrupted:
-    """An object amid whose end a Ctrl-C comes."""
+    """An object during whose end a Ctrl-C comes."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)

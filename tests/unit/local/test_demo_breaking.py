@@ -1,4 +1,4 @@
-"""The demo's killing."""
+"""The demo kills processes in turn, each while something is in flight."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,18 +9,14 @@ from kstorm.local.demo.breaking import Breaker
 
 @dataclass
 class StandInProcess:
-    """Counts its lives."""
-
     pid: int = 10
     starts: int = 1
     alive: bool = True
 
     def kill(self) -> None:
-        """Die."""
         self.alive = False
 
     def come_back(self) -> None:
-        """Be restarted."""
         self.alive, self.pid, self.starts = True, self.pid + 1, self.starts + 1
 
 
@@ -34,7 +30,6 @@ class StandInWorker:
     not_ready: str = ""
 
     def status(self) -> dict[str, Any] | None:
-        """Its page while it lives."""
         if not self.process.alive:
             return None
         return {"pid": self.process.pid, "not_ready": self.not_ready, "tasks": self.tasks}
@@ -49,7 +44,6 @@ class StandInProcesses:
         self._of = {"__acker": [StandInWorker("acker-0", []), self.acker], "count": [self.count]}
 
     def of(self, component: str) -> list[StandInWorker]:
-        """The workers of a component."""
         return self._of[component]
 
 

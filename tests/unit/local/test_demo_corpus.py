@@ -1,4 +1,4 @@
-"""The demo's text."""
+"""The demo's text is the same on every machine."""
 
 from kstorm.local.demo import corpus
 

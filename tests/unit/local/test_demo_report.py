@@ -11,7 +11,7 @@ from kstorm.errors import ConfigError
 from kstorm.local.cli import check_report
 from kstorm.local.demo.audit import Produced, SinkRecord, audit
 from kstorm.local.demo.pipeline import GoldWord, Tables, read_tables
-from kstorm.local.demo.report import Load, Outcome, Usage, print_summary
+from kstorm.local.demo.report import DemoOutcome, Load, Usage, print_summary
 
 KEYS = {
     *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
@@ -19,7 +19,7 @@ KEYS = {
 }
 
 
-def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> Outcome:
+def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> DemoOutcome:
     """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table."""
     produced = [Produced("a b", 0, 0, 0), Produced("a", 1, 0, 0)]
     places = {"a": ["0-0-0", "1-0-0"], "b": ["0-0-1"]}
@@ -32,7 +32,7 @@ def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> O
     rows = {"bronze": 3, "silver": 3, "quarantine": 0, "gold": len(gold)}
     load = Load(2, 2, 0, emitted, 2.0, 1.0, [0, 4], [])
     tables = Tables(Path("/tables"), rows, words, 1.0)
-    return Outcome(load, audit(produced, records), tables, {"acker-0": Usage(1.25, 2**20)}, Path("/logs"))
+    return DemoOutcome(load, audit(produced, records), tables, {"acker-0": Usage(1.25, 2**20)}, Path("/logs"))
 
 
 def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
@@ -83,7 +83,9 @@ def test_the_summary_shows_words_as_they_are() -> None:
     shown = io.StringIO()
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
-    print_summary(Outcome(good.load, good.findings, odd, good.usage, good.directory), Console(file=shown, width=100))
+    print_summary(
+        DemoOutcome(good.load, good.findings, odd, good.usage, good.directory), Console(file=shown, width=100)
+    )
     assert "[red]" in shown.getvalue()
     assert "acker-0" in shown.getvalue()
 

@@ -130,7 +130,7 @@ def test_every_target_is_in_the_dockerfile() -> None:
 
 
 def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_path: Path) -> None:
-    """What pip and uv were told of registries, and nothing about this machine's own folders."""
+    """The registries that pip and uv use, and nothing about this machine's own folders."""
     stand_in(
         programs, "pip", r"""echo "global.index-url='https://mirror.test/it'"; echo "global.cert='/etc/ca.crt'" """
     )

@@ -87,7 +87,7 @@ def test_a_jar_changed_in_the_cache_is_refused(repository: Path) -> None:
 
 
 def test_a_jar_removed_from_the_cache_is_missed(repository: Path) -> None:
-    """A gap in the cache is told like any other difference."""
+    """A gap in the cache is reported like any other difference."""
     path = kafka_jars()[1]
     path.unlink()
     with pytest.raises(LocalError, match=r"two-1\.0\.jar is not the jar.*SHA-256 no file"):

@@ -56,7 +56,7 @@ def test_an_unusable_java_home_leads_to_the_path(tmp_path: Path) -> None:
 
 
 def test_without_any_java_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without Java and without the bundled one is told of `./run`."""
+    """Without Java, the machine's or the bundled one, the error names `./run`."""
     monkeypatch.setattr(java, "_bundled_java", lambda: None)
     with pytest.raises(LocalError, match=r"no Java 17 to 22 .* \./run"):
         find_java({"PATH": ""})

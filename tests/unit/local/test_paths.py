@@ -1,4 +1,4 @@
-"""Cache and run directories."""
+"""Cache and run directories are private to a run, and bounded."""
 
 import subprocess
 import sys

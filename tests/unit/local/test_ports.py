@@ -1,4 +1,4 @@
-"""Reserved ports."""
+"""Reserved ports stay reserved, also for other processes."""
 
 import socket
 import subprocess

@@ -118,14 +118,14 @@ def test_what_a_dead_process_left_behind_is_killed(tmp_path: Path, eventually: E
 
 
 def test_it_has_a_process_group_of_its_own(tmp_path: Path, eventually: Eventually) -> None:
-    """Ctrl-C goes to the terminal's foreground group, which must be the parent's alone."""
+    """Ctrl-C reaches the terminal's foreground group, which must be the parent's alone."""
     process = started(tmp_path, eventually, SLEEP)
     assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
     process.kill()
 
 
 def test_it_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None:
-    """A new life has a new process and goes on in the same log; a second start of a living one is refused."""
+    """A new life has a new process and the same log; a second start of a living one is refused."""
     process = started(tmp_path, eventually, SLEEP)
     first = process.pid
     with pytest.raises(LocalError, match=f"it is running already, as process {first}"):
@@ -139,7 +139,7 @@ def test_it_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None
 
 
 def test_an_unknown_program_is_named(tmp_path: Path) -> None:
-    """A missing program is told at the start, not found later in a log."""
+    """A missing program is an error at the start, not found later in a log."""
     with pytest.raises(LocalError, match="cannot start it: there is no program no-such-program"):
         ManagedProcess("it", ["no-such-program"], workdir=tmp_path).start()
 

@@ -7,15 +7,15 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import ConfigError
-from kstorm.local.sim.journal import Journal
-from kstorm.local.sim.many import run_chunk, run_many, sweep
+from tests.sim.journal import Journal
+from tests.sim.many import run_chunk, run_many, sweep
 
 SEEDS = range(10)
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kstorm.local.sim.many._CHUNK", 5)
+    monkeypatch.setattr("tests.sim.many._CHUNK", 5)
 
 
 def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     journal.add(0, run_chunk(range(3), trace=False))
     journal.outcome.seconds = 2.0
     journal.save()
-    monkeypatch.setattr("kstorm.local.sim.many.run_chunk", None)
+    monkeypatch.setattr("tests.sim.many.run_chunk", None)
     console = Console(record=True, width=200)
     assert run_many(range(3), 1, None, console, path) == 0
     assert "3 schedules in 2 s" in console.export_text()
@@ -48,7 +48,7 @@ def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the log of a run of hours."""
-    monkeypatch.setattr("kstorm.local.sim.many._LINE_SECS", 0.0)
+    monkeypatch.setattr("tests.sim.many._LINE_SECS", 0.0)
     console = Console(file=io.StringIO(), record=True, width=200)
     assert run_many(SEEDS, 1, None, console) == 0
     assert "5 of 10 schedules, " in console.export_text()
@@ -83,7 +83,7 @@ def test_schedules_of_other_code_are_refused(tmp_path: Path, monkeypatch: pytest
     """They prove nothing of this one."""
     path = tmp_path / "journal"
     with monkeypatch.context() as other:
-        other.setattr("kstorm.local.sim.journal._code", lambda: "other")
+        other.setattr("tests.sim.journal._code", lambda: "other")
         Journal(path, SEEDS).save()
     with pytest.raises(ConfigError, match="are of other code"):
         Journal(path, SEEDS)

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from kstorm.local.view import LiveView, plain_line
 from kstorm.local.watch import ComponentState, Snapshot
-from kstorm.runtime.figures import Figures, format_age, format_seconds
+from kstorm.runtime.service.figures import Figures, format_age, format_seconds
 
 
 def snapshot() -> Snapshot:

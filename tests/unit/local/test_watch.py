@@ -4,12 +4,11 @@ from typing import Any, cast
 
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.watch import Watch
-from kstorm.runtime.figures import Figures
+from kstorm.runtime.service.figures import Figures
 from tests.unit.local.stand_ins import StandInProcesses
 
 
 def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
-    """A status page."""
     return {"kind": kind, "pid": pid, "not_ready": "", "last_error": "", **counts}
 
 

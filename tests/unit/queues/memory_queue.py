@@ -31,7 +31,6 @@ class MemoryQueue:
 
     @property
     def open(self) -> list[bytes]:
-        """What is open at present."""
         return [value for reader in self.readers for value in reader.open.values()]
 
     def _open(self, *arguments: object) -> "MemoryReader":

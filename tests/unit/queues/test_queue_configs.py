@@ -10,8 +10,8 @@ from kstorm.errors import ConfigError
 from kstorm.kafka import MessageMetadataSchemeAsMultiScheme, RawMultiScheme, StringScheme
 from kstorm.queues import QUEUES, HostInfo, KestrelConfig, KestrelSpout, RabbitMQConfig, RabbitMQTls, hosts_for_task
 from kstorm.queues.kestrel_config import host_infos
-from kstorm.runtime.resources import Resources
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.service.resources import Resources
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import OutputFieldsDeclarer
 
 
@@ -105,7 +105,7 @@ def test_open_reads_are_bounded_by_the_pending_limit() -> None:
     assert config.open_reads_per_host(3, 1) == 1
 
 
-def test_the_seeds_kestrel_spout_can_be_written_as_it_stands_there() -> None:
+def test_the_kestrel_spout_of_storms_documentation_can_be_written_as_it_stands_there() -> None:
     """`new KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", new StringScheme())`, and without a scheme."""
     for spout, field in (
         (KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), "str"),
@@ -119,7 +119,7 @@ def test_the_seeds_kestrel_spout_can_be_written_as_it_stands_there() -> None:
 
 def test_a_service_without_rabbitmqs_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pika", None)
-    monkeypatch.delitem(sys.modules, "kstorm.runtime.rabbitmq", raising=False)
+    monkeypatch.delitem(sys.modules, "kstorm.runtime.queues.rabbitmq", raising=False)
     ports = Resources(Settings(topology="unused:unused")).lent[QUEUES]
     with pytest.raises(
         ConfigError, match=r"needs the module 'pika', which is not installed: install kstorm\[rabbitmq\]"

@@ -1,6 +1,6 @@
 """What holds of both queue spouts: the queue has a message until its whole tree is complete."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -14,10 +14,12 @@ from kstorm.topology import (
     BasicOutputCollector,
     Bolt,
     Config,
+    CustomStreamGrouping,
     Fields,
     OutputFieldsDeclarer,
     Topology,
     TopologyBuilder,
+    TopologyContext,
     Tuple,
 )
 from tests.unit.queues.memory_queue import MemoryQueue, spouts
@@ -26,7 +28,7 @@ Make = Callable[..., LocalCluster]
 
 
 class Hold(Bolt):
-    """Holds every tuple until it is told what to do with it."""
+    """Holds every tuple until the test acks or fails it."""
 
     def prepare(self, *arguments: Any) -> None:
         super().prepare(*arguments)
@@ -56,13 +58,15 @@ class FailOnce(BasicBolt):
 
 
 class Words:
-    """A multi-scheme: one tuple a word. It cannot read b'!', and makes of b'?' a tuple that nobody declared."""
+    """A multi-scheme: one tuple a word. It cannot read b'!', makes of b'?' a tuple that nobody declared, and of b'#' none."""
 
     output_fields = Fields("word")
 
     def deserialize(self, value: bytes) -> Iterable[Values]:
         if value == b"!":
             raise ValueError("no words")
+        if value == b"#":
+            return [("fine",), None]  # type: ignore[list-item]
         return [("too", "many")] if value == b"?" else [(word,) for word in value.decode().split()]
 
 
@@ -186,6 +190,7 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
     [
         (b"!", "a message of the queue 'words' cannot be deserialized: ValueError: no words"),
         (b"?", "a message of the queue 'words' cannot be emitted: "),
+        (b"#", "a message of the queue 'words' cannot be emitted: its scheme gives None in place of a tuple's values"),
     ],
 )
 def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_than_that_is_stored(
@@ -203,6 +208,42 @@ def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_
     assert [tuple["word"] for tuple in held_by(cluster)] == ["a"]
 
 
+class Picky(CustomStreamGrouping):
+    """Raises on one value."""
+
+    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+        self.targets = target_tasks
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        if values[0] == "raise":
+            raise LookupError("no task for it")
+        return self.targets
+
+
+class Take(BasicBolt):
+    """Takes everything."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Does nothing."""
+
+
+@pytest.mark.parametrize("value", [b"raise", b"fine raise fine"])
+def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(value: bytes, local_cluster: Make) -> None:
+    """None of its tuples is emitted, it does not stay open for ever, and what comes after it is processed."""
+    queue = MemoryQueue(b"a", value, b"b")
+    builder = TopologyBuilder("t")
+    builder.set_spout("lines", RabbitMQSpout(RabbitMQConfig("words", scheme=Words())))
+    builder.set_bolt("bolt", Take()).shuffle_grouping("lines")
+    builder.set_bolt("picked", Take()).custom_grouping("lines", Picky())
+    cluster = local_cluster(builder.build(), resources=queue.resources)
+    cluster.run_until_idle()
+    (letter,) = cluster.dead_letters
+    assert "cannot be emitted: Picky.choose_tasks raised LookupError" in letter.reason
+    assert (letter.value, sorted(queue.done), queue.open) == (value, sorted([b"a", value, b"b"]), [])
+    assert {word for (word,) in cluster.emitted("lines")} == {"a", "b"}
+    assert cluster.errors == []
+
+
 def test_no_more_is_taken_than_may_be_in_flight(local_cluster: Make) -> None:
     """Two trees are allowed: the rest waits in the reader or in the queue."""
     queue = MemoryQueue(*(b"%d" % number for number in range(9)))
@@ -214,7 +255,7 @@ def test_no_more_is_taken_than_may_be_in_flight(local_cluster: Make) -> None:
 
 
 def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
-    """RabbitMQ is told how many messages to send ahead, Kestrel's reader how many connections to make to each host."""
+    """RabbitMQ learns how many messages to send ahead, Kestrel's reader how many connections to make to each host."""
     queue = MemoryQueue()
     for spout in spouts():
         local_cluster(topology(spout, Hold(), topology_max_spout_pending=7), resources=queue.resources)

@@ -31,6 +31,7 @@ from kstorm.registry import (
 from kstorm.topology import Fields
 from tests.registry_stub import RegistryStub
 from tests.unit.kafka.conftest import FakeCollector
+from tests.unit.kafka.one_by_one import emit_next
 
 T = TypeVar("T")
 
@@ -70,13 +71,11 @@ PROTO = word_count()
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again soon."""
     monkeypatch.setattr("kstorm.registry.client._PAUSE_SECS", 0.01)
 
 
 @pytest.fixture
 def stub() -> Iterator[RegistryStub]:
-    """Run a stub of a registry."""
     with RegistryStub() as running:
         yield running
 
@@ -120,7 +119,6 @@ def kinds(url: str) -> dict[str, tuple[Any, Any]]:
 
 @pytest.fixture(params=["avro", "json", "protobuf"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each kind in turn."""
     return str(request.param)
 
 
@@ -140,7 +138,7 @@ def test_what_a_serializer_writes_its_scheme_reads(stub: RegistryStub, opened: A
 
 
 def test_a_registry_that_is_down_costs_no_message(opened: Any, kind: str) -> None:
-    """Reading and writing say not yet, and why, without the login; when the registry is up, it goes on."""
+    """Reading and writing say "not yet" and why, without showing the login; when the registry is up, they continue."""
     port = reserve_port()
     scheme, serializer = map(opened, kinds(f"http://user:secret@127.0.0.1:{port}")[kind])
     for call in (
@@ -181,7 +179,6 @@ def test_an_answer_that_is_none_of_a_registrys_is_no_answer(stub: RegistryStub, 
 def test_a_schema_that_the_registry_does_not_know_makes_a_message_unreadable(
     stub: RegistryStub, opened: Any, kind: str
 ) -> None:
-    """That is an answer."""
     scheme, _ = kinds(stub.url)[kind]
     reading = opened(scheme)
     with pytest.raises(ValueError, match="refuses schema 77: Schema 77 not found"):
@@ -281,12 +278,12 @@ def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened
     stub.answers = 503
     deadline = time.monotonic() + 20
     while "503" not in str(manager.not_yet):
-        manager.next(0.0)
+        emit_next(manager, collector)
         assert time.monotonic() < deadline
     assert (collector.letters, collector.emitted, manager.last_completed_offset) == ([], [], 0)
     stub.answers = None
     while len(collector.letters) < 2:
-        manager.next(0.0)
+        emit_next(manager, collector)
         assert time.monotonic() < deadline
     assert [id.offset for _, id, _ in collector.emitted] == [0, 2]
     assert [letter.offset for letter in collector.letters] == [1, 3]

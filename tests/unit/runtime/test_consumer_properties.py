@@ -1,11 +1,15 @@
-"""What librdkafka is told for each field of a `KafkaConfig` that stands for a property of its consumer."""
+"""The librdkafka property for each field of a `KafkaConfig` that stands for one."""
 
+import logging
+import re
 from typing import Any
 
 import pytest
 
+from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.runtime.kafka_source import consumer_properties
+from kstorm.kafka.config import SPOUTS_OWN_PROPERTIES
+from kstorm.runtime.kafka.source import consumer_properties
 
 PROCESS = {"bootstrap.servers": "kafka:9092", "security.protocol": "SSL", "fetch.wait.max.ms": 7}
 
@@ -42,15 +46,36 @@ def test_each_field_is_its_property(settings: dict[str, Any], name: str, value: 
     assert properties(**settings)[name] == value
 
 
-def test_the_offsets_are_the_spouts_business() -> None:
-    """Nobody may have librdkafka commit, or replace an offset that the broker does not have."""
-    asked = {"enable.auto.commit": True, "auto.offset.reset": "latest", "enable.auto.offset.store": True}
-    found = properties(kafka_properties=asked)
-    assert {name: found[name] for name in asked} == {
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "enable.auto.offset.store": False,
-    }
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("enable.auto.commit", True),
+        ("enable.auto.commit", "true"),
+        ("auto.offset.reset", "latest"),
+        ("enable.auto.offset.store", True),
+        ("enable.partition.eof", True),
+    ],
+)
+def test_the_offsets_are_the_spouts_business(name: str, value: object, caplog: pytest.LogCaptureFixture) -> None:
+    """Who would have librdkafka commit, or replace an offset that the broker does not have, is told that it does not."""
+    with pytest.raises(
+        ConfigError, match=rf"kafka_properties has {re.escape(name)}={value!r}, but it must be (false|error): "
+    ):
+        properties(kafka_properties={name: value})
+    config = SpoutConfig(KafkaHosts(), "t", "/r", "words")
+    with caplog.at_level(logging.WARNING):
+        found = consumer_properties(config, {**PROCESS, name: value})
+    assert found[name] == SPOUTS_OWN_PROPERTIES[name]
+    assert f"the spout 'words' reads with {name}=" in caplog.text
+
+
+def test_the_same_as_the_spouts_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    """Properties that people share among consumers often have these."""
+    asked = {"enable.auto.commit": "False", "enable.auto.offset.store": False, "auto.offset.reset": "error"}
+    with caplog.at_level(logging.WARNING):
+        found = properties(kafka_properties=asked)
+    assert {name: found[name] for name in SPOUTS_OWN_PROPERTIES} == SPOUTS_OWN_PROPERTIES
+    assert caplog.text == ""
 
 
 def test_properties_may_hold_passwords() -> None:

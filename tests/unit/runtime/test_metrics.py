@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kstorm.runtime.metrics import Exposition, Latency, Sample, quantile
+from kstorm.runtime.service.metrics import Exposition, Latency, Sample, quantile
 
 
 def test_a_quantile_is_right_to_thirty_per_cent() -> None:
@@ -30,8 +30,6 @@ def test_quantiles_of_several_processes_are_those_of_their_sum() -> None:
 
 
 def test_the_page_has_counters_gauges_and_histograms_with_the_process_labels() -> None:
-    """Prometheus can read it."""
-
     def source() -> Iterator[Sample]:
         yield "bolt_acked_total", "Tuples acked", 3, {}
         yield "spout_failed_total", "Trees failed", 1, {"reason": "timeout"}

@@ -6,9 +6,9 @@ import pytest
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
 from kstorm.kafka import KAFKA
-from kstorm.runtime.admin import Admin
-from kstorm.runtime.resources import Resources
-from kstorm.runtime.settings import from_environment, load_topology
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.resources import Resources
+from kstorm.runtime.service.settings import from_environment, load_topology
 from kstorm.topology import Topology
 
 GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount:topology"}
@@ -84,7 +84,7 @@ def test_a_topology_that_cannot_be_loaded_says_why(reference: str, says: str) ->
 
 
 def test_a_module_that_a_topology_needs_and_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing dependency is told from a missing topology."""
+    """The error says whether the topology or a module that it needs is missing."""
     (tmp_path / "needy.py").write_text("import surely_not_installed\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="needs the module 'surely_not_installed'"):

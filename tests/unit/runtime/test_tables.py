@@ -6,26 +6,20 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from kstorm.errors import StorageError
-from kstorm.runtime.app import make_app
-from kstorm.runtime.settings import Settings
-from kstorm.runtime.tables import RecoveringTable, _drain
+from kstorm.core.recovery import Copy
+from kstorm.errors import FrameError, StorageError
+from kstorm.runtime.service.app import make_app
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.store import changelog as module
+from kstorm.runtime.store.changelog import ChangelogFindings, Check, drain
+from kstorm.runtime.store.tables import RecoveringTable
 
 NO_ROOM = "IO error: No space left on device: While appending to file"
 
 
 class FullDisk:
-    """A RocksDB that cannot write."""
-
     def write(self, batch: object) -> None:
         raise Exception(NO_ROOM)
-
-
-class Writer:
-    """A changelog that takes everything."""
-
-    async def write(self, changelog: str, changes: object, offsets: object) -> dict[int, int]:
-        return {0: 7}
 
 
 def anything(key: bytes, value: bytes | None) -> None:
@@ -34,26 +28,27 @@ def anything(key: bytes, value: bytes | None) -> None:
 
 def table(folder: Path) -> RecoveringTable:
     """A table whose changelog nobody is asked for."""
-    executor: Any = None
+    service: Any = None
     settings = Settings(topology="a:b", data_dir=folder)
-    app = make_app("tables", settings, executor)
+    app = make_app("tables", settings, service)
     return RecoveringTable(app, "ledger", "changelog", 2, settings, structlog.get_logger(), anything)
 
 
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     """With the table, the folder, what RocksDB says, and that nothing is lost."""
-    made, writer = table(tmp_path), Writer()
-    made._store._dbs[0] = FullDisk()
+    made = table(tmp_path)
+    made._store._store._dbs[0] = FullDisk()
+    made._copies[0] = Copy(b"topic", 6, 0.0)
     with pytest.raises(
         StorageError, match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*all of it is in Kafka"
     ):
-        await made.write(writer, {0: [(b"k", b"v")]}, {0: 3})  # type: ignore[arg-type]
+        made.keep(0, [(b"k", b"v")], 7, 0.0)
 
 
 async def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     """Something else stands in the place of a partition."""
     made = table(tmp_path)
-    place = made._store.partition_path(1)
+    place = made._store._store.partition_path(1)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("no RocksDB")
     with pytest.raises(StorageError, match="partition 1 of the table 'ledger'"):
@@ -65,6 +60,7 @@ class Record(NamedTuple):
 
     at: int
     pair: tuple[bytes, bytes | None]
+    size: int = 10
 
     def error(self) -> None:
         return None
@@ -77,6 +73,9 @@ class Record(NamedTuple):
 
     def value(self) -> bytes | None:
         return self.pair[1]
+
+    def __len__(self) -> int:
+        return self.size
 
 
 class Changelog:
@@ -95,8 +94,57 @@ class Changelog:
         return found
 
 
+Pieces = list[tuple[list[tuple[bytes, bytes | None]], int]]
+
+
+def read(
+    changelog: Any, high: int, check: Check = anything, stop_after: int = 1000
+) -> tuple[Pieces, ChangelogFindings]:
+    """The pieces that are kept, each with the offset that it reaches; stops once there are so many."""
+    pieces: Pieces = []
+    found = drain(
+        changelog, 0, high, check, lambda some, to: pieces.append((some, to)), lambda: len(pieces) >= stop_after
+    )
+    return pieces, found
+
+
 def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
     """Three records are read as soon as they are there; the last value of a key counts."""
-    changelog: Any = Changelog((b"a", b"1"), (b"b", b"1"), (b"a", None))
-    assert _drain(changelog, 0, 3, anything) == ([(b"a", None), (b"b", b"1")], 2, [])
+    changelog = Changelog((b"a", b"1"), (b"b", b"1"), (b"a", None))
+    pieces, found = read(changelog, 3)
+    assert pieces == [([(b"a", None), (b"b", b"1")], 2)]
+    assert (found.records, found.refused) == (3, [])
     assert changelog.waited == 0
+
+
+def test_a_recovery_holds_no_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is kept when it has enough keys or bytes; none of the log is left out, nor given twice."""
+    monkeypatch.setattr(module, "_PIECE_KEYS", 1500)
+    pairs = [(b"%d" % number, b"v") for number in range(10_000)]
+    pieces, found = read(Changelog(*pairs), 10_000)
+    assert [pair for some, _ in pieces for pair in some] == pairs
+    assert max(len(some) for some, _ in pieces) <= 1500 + 1000
+    assert [reached for _, reached in pieces] == [2001, 4003, 6005, 8007, 9999]
+    assert found.records == 10_000
+    monkeypatch.setattr(module, "_PIECE_BYTES", 50)
+    assert len(read(Changelog(*pairs), 10_000)[0]) == 10
+
+
+def test_a_recovery_that_is_stopped_keeps_what_it_has() -> None:
+    """The next one goes on behind it."""
+    pieces, _ = read(Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1)
+    assert [reached for _, reached in pieces] == [2001]
+
+
+def test_refused_records_are_bounded() -> None:
+    """A stranger may have written any number of them; those beyond are counted."""
+
+    def nothing(key: bytes, value: bytes | None) -> None:
+        raise FrameError("no row")
+
+    pieces, found = read(Changelog(*[(b"k", b"v")] * 3000), 3000, nothing)
+    assert (pieces, len(found.refused), found.left_out) == ([], 1000, 2000)
+    large = Changelog(*[(b"k", b"v")] * 3)
+    large.left = [Record(record.at, record.pair, 8 << 20) for record in large.left]
+    _, found = read(large, 3, nothing)
+    assert (len(found.refused), found.left_out) == (2, 1)

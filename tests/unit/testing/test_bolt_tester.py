@@ -1,6 +1,7 @@
 """`BoltTester`: one bolt by hand."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kstorm.topology import (
     Bolt,
     FailedException,
     OutputFieldsDeclarer,
+    StatefulBolt,
     Tuple,
     TupleBatch,
 )
@@ -126,7 +128,7 @@ def test_an_emit_that_comes_after_the_ack() -> None:
 
 
 def test_streams() -> None:
-    """Each has its own; values are as a consumer gets them; a direct stream goes to the consumer's task."""
+    """Each has its own; values are as a consumer gets them; tuples of a direct stream are for the consumer's task."""
     told = BoltTester(Told(), "order")
     told.give(["side"])
     assert told.emitted("side") == [["x", [1, 2]]]
@@ -138,8 +140,6 @@ def test_streams() -> None:
 
 
 class Pair(Bolt):
-    """Joins two tuples of one tree."""
-
     def __init__(self) -> None:
         self.waiting: dict[int, Tuple] = {}
 
@@ -278,3 +278,53 @@ def test_numbers_do_not_meet_ids() -> None:
     split = BoltTester(Split(), "sentence")
     split.give(["a"], message_id=1)
     assert [split.give(["b"]), split.give(["c"])] == [2, 3]
+
+
+class Buffered(StatefulBolt):
+    """Gathers counts in memory, and has them stored and published with a checkpoint."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.steps: list[tuple[str, int]] = []
+
+    def execute(self, tuple: Tuple) -> None:
+        self.counts[tuple["word"]] += 1
+        self.collector.ack(tuple)
+
+    async def pre_prepare(self, checkpoint_id: int) -> None:
+        for word, count in self.counts.items():
+            self.state.put(word, self.state.get(word, 0) + count)
+        self.counts.clear()
+        self.steps.append(("prepare", checkpoint_id))
+
+    def pre_commit(self, checkpoint_id: int) -> None:
+        self.steps.append(("commit", checkpoint_id))
+
+
+def test_a_checkpoint() -> None:
+    """What `pre_prepare` puts into the state is stored; `pre_commit` follows; ids grow."""
+    tester = BoltTester(Buffered(), "word")
+    for word in ("cow", "cow", "moon"):
+        tester.give([word])
+    assert tester.bolt.state.get("cow") is None
+    tester.checkpoint()
+    assert dict(tester.bolt.state.items()) == {"cow": 2, "moon": 1}
+    tester.give(["cow"])
+    tester.bolt.state.delete("moon")
+    tester.checkpoint()
+    assert dict(tester.bolt.state.items()) == {"cow": 3}
+    assert tester.bolt.steps == [("prepare", 1), ("commit", 1), ("prepare", 2), ("commit", 2)]
+
+
+def test_a_checkpoint_of_a_bolt_without_state() -> None:
+    """There is nothing to store, so somebody is mistaken."""
+    with pytest.raises(TopologyError, match="a Split has no checkpoints: make it a StatefulBolt"):
+        BoltTester(Split(), "sentence").checkpoint()
+
+
+def test_a_state_that_cannot_be_stored() -> None:
+    """By the checkpoint at the latest it is told."""
+    tester = BoltTester(Buffered(), "word")
+    with pytest.raises(TypeError, match="'cow'"):  # noqa: PT012 - `put` may refuse it already
+        tester.bolt.state.put("cow", object())
+        tester.checkpoint()

@@ -45,8 +45,6 @@ class Split(BasicBolt):
 
 
 class Forget(Bolt):
-    """Acks nothing."""
-
     def execute(self, tuple: Tuple) -> None:
         pass
 

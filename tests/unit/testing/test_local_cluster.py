@@ -10,6 +10,7 @@ import pytest
 from kstorm.core.wire import TupleFrame, encode
 from kstorm.errors import KstormError, TopologyError, TupleTooLargeError
 from kstorm.testing import FeederSpout, LocalCluster
+from kstorm.testing.placement import Heir
 from kstorm.topology import Config, OutputFieldsDeclarer, Spout, TopologyBuilder
 from tests.unit.testing.wordcount import Hold, Split, one_bolt, wordcount
 
@@ -34,7 +35,7 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
 
 
 def test_a_deactivated_topology_finishes_and_emits_no_more(feeder: FeederSpout) -> None:
-    """Nor does a spout's process that starts meanwhile. Activated again, it goes on."""
+    """Nor does a spout's process that starts meanwhile. When it is activated again, it continues."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], "m1")
         cluster.run_until_idle()
@@ -46,7 +47,18 @@ def test_a_deactivated_topology_finishes_and_emits_no_more(feeder: FeederSpout) 
         assert cluster.acked("sentences") == ["m1"]
         cluster.activate()
         cluster.run_until_idle()
-        assert cluster.acked("sentences") == ["m1", "m2"]
+        assert sorted(cluster.acked("sentences")) == ["m1", "m2"]
+
+
+def test_a_cluster_may_begin_inactive(feeder: FeederSpout) -> None:
+    """Nothing is emitted before it is activated."""
+    with LocalCluster(wordcount(feeder), active=False) as cluster:
+        feeder.feed(["a"], "m1")
+        cluster.run_until_idle()
+        assert cluster.emitted("sentences") == []
+        cluster.activate()
+        cluster.run_until_idle()
+        assert cluster.acked("sentences") == ["m1"]
 
 
 def test_outcomes_belong_to_the_task_that_emitted(feeder: FeederSpout) -> None:
@@ -134,6 +146,30 @@ def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(feeder: 
         assert cluster.open_trees == 0
 
 
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
+def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
+    """It would stand still, and a test that miscounted would wait for nothing."""
+    with LocalCluster(one_bolt(feeder, Hold())) as cluster:
+        cluster.advance_time(0)
+        with pytest.raises(
+            KstormError, match=r"advance_time\(.*\): a clock does not go back; give it 0 seconds or more"
+        ):
+            cluster.advance_time(seconds)
+
+
+def test_without_timeouts_a_tree_is_open_until_it_ends(feeder: FeederSpout) -> None:
+    """The spout waits for it, and the ackers keep its row, for as many timeouts as may pass."""
+    builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
+    builder.set_spout("feeder", feeder).add_configurations(topology_enable_message_timeouts=False)
+    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(topology_tick_tuple_freq_secs=1000)
+    with LocalCluster(builder.build()) as cluster:
+        feeder.feed(["x"], 1)
+        cluster.advance_time(999)
+        assert (cluster.pending, cluster.open_trees, cluster.failed("feeder")) == (1, 1, [])
+        cluster.advance_time(1)
+        assert (cluster.acked("feeder"), cluster.open_trees) == ([1], 0)
+
+
 def test_a_patient_spout(feeder: FeederSpout) -> None:
     """The ackers outlive the longest timeout of all spouts, not only the topology's own."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
@@ -176,7 +212,7 @@ def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
 
 
 def test_a_frame_that_is_none_becomes_a_dead_letter(feeder: FeederSpout) -> None:
-    """On any topic: with its coordinates and bytes; the task goes on."""
+    """On any topic: with its coordinates and bytes; the task continues."""
     topology = wordcount(feeder)
     with LocalCluster(topology) as cluster:
         logs = cluster._world.logs
@@ -225,7 +261,7 @@ def test_a_tuple_too_large_fails_and_is_reported() -> None:
         assert cluster.failed("feeder") == [1]
         (error,) = cluster.errors
         assert isinstance(error.error, TupleTooLargeError)
-        assert "'default' of 'feeder'" in str(error.error)
+        assert "'feeder' on the stream 'default'" in str(error.error)
 
 
 # The cluster itself.
@@ -291,7 +327,7 @@ def test_unknown_names(feeder: FeederSpout) -> None:
 
 
 def test_components_are_opened_and_closed() -> None:
-    """Every task gets a copy of the template, with the resources; good order calls all the methods, a crash none."""
+    """Every task gets a copy of the template, with the resources. An orderly end calls all the methods, a crash none."""
     calls: list[str] = []
 
     class Calls:
@@ -332,8 +368,53 @@ def test_components_are_opened_and_closed() -> None:
     builder.set_bolt("bolt", NotingBolt()).shuffle_grouping("noting")
     cluster = LocalCluster(builder.build(), resources={"client": "lent"})
     cluster.run_until_idle()
-    assert calls == ["open 0 lent", "activate", "open 1 lent", "activate"]
+    assert calls == ["open 0 lent", "open 1 lent", "activate", "activate"]
     cluster.crash("noting", 0)
+    cluster.run_until_idle()
     assert calls[4:] == ["open 0 lent", "activate"]
     cluster.close()
     assert calls[6:] == ["deactivate", "close", "deactivate", "close", "cleanup"]
+
+
+def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None:
+    """Its state too; and the last process of a component cannot vanish, as nobody would have its tasks."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["a b c d"], "m1")
+        cluster.run_until_idle()
+        assert cluster.vanish("count")
+        assert (cluster.executors("count"), cluster.vanish("count")) == (1, False)
+        feeder.feed(["a b c d"], "m2")
+        cluster.run_until_idle()
+        assert sorted(cluster.emitted("count"))[1::2] == [["a", 2], ["b", 2], ["c", 2], ["d", 2]]
+        assert cluster.acked("sentences") == ["m1", "m2"]
+
+
+@pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
+def test_nothing_of_a_process_counts_that_was_taken_for_dead(feeder: FeederSpout, heir: Heir) -> None:
+    """What it counted without a checkpoint is counted again by its heir, and the two counts are not added up."""
+    with LocalCluster(wordcount(feeder), seed=3) as cluster:
+        feeder.feed(["a b c d"], "m1")
+        while len(cluster.emitted("count")) < 4:
+            cluster.step()
+        cluster.pause("count", 0, heir, sleeps=False)
+        cluster.run_until_idle()
+        feeder.feed(["a b c d"], "m2")
+        cluster.advance_time(100)
+        cluster.crash("count")
+        feeder.feed(["a b c d"], "m3")
+        cluster.run_until_idle()
+        counts = dict(cluster.emitted("count")[-4:])
+        assert all(count >= 3 for count in counts.values())
+        assert {"m2", "m3"} <= set(cluster.acked("sentences"))
+
+
+def test_a_changelog_made_anew_leaves_nothing_of_the_old_state(feeder: FeederSpout) -> None:
+    """The disks of before are still there, and are of another topic."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        feeder.feed(["a b c d"], "m1")
+        cluster.run_until_idle()
+        cluster.remake_changelog("count")
+        feeder.feed(["a b c d"], "m2")
+        cluster.run_until_idle()
+        assert sorted(cluster.emitted("count")[4:]) == [["a", 1], ["b", 1], ["c", 1], ["d", 1]]
+        assert cluster.acked("sentences") == ["m1", "m2"]

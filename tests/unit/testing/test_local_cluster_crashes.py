@@ -62,7 +62,7 @@ def test_executing_again_delays_a_tree_and_never_completes_it(feeder: FeederSpou
 
 
 def test_a_stateful_bolt_falls_back_to_its_checkpoint(feeder: FeederSpout) -> None:
-    """Counts whose acks were told survive; the rest are counted again."""
+    """Counts whose acks were sent survive; the rest are counted again."""
     with LocalCluster(wordcount(feeder)) as cluster:
         for _ in range(3):
             feeder.feed(["a"], "m")

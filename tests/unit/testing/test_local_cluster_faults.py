@@ -104,3 +104,17 @@ def test_records_that_come_twice_only_delay(feeder: FeederSpout) -> None:
         assert sorted(told) == list(range(20))
         assert cluster.failed("sentences")
         assert cluster.pending == 0
+
+
+def test_a_process_does_not_start_where_a_zombie_sleeps(feeder: FeederSpout) -> None:
+    """It would share the zombie's disk, and the name of its transactions: who began one last would be the only one to end it."""
+    with LocalCluster(wordcount(feeder)) as cluster:
+        cluster.scale("count", 2)
+        zombie = cluster.processes("count")[1]
+        cluster.pause("count", 1)
+        cluster.scale("count", 1)
+        cluster.run_until_idle()
+        cluster.scale("count", 2)
+        other = cluster.processes("count")[1]
+        assert other.name != zombie.name
+        assert other.disk is not zombie.disk

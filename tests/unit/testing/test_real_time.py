@@ -1,4 +1,4 @@
-"""`LocalCluster(simulated_time=False)`: ticks and timeouts fire as the real clock goes, which is a false one here."""
+"""`LocalCluster(simulated_time=False)`: ticks and timeouts fire by the real clock, which is a fake one here."""
 
 from time import monotonic
 
@@ -11,7 +11,7 @@ from tests.unit.testing.wordcount import Hold, one_bolt
 
 
 class Clock:
-    """Goes on when somebody sleeps."""
+    """A fake clock: it moves when somebody sleeps."""
 
     now = 1000.0
 

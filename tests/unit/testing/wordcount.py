@@ -18,8 +18,6 @@ from kstorm.topology import (
 
 
 class Split(BasicBolt):
-    """A word a tuple."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
 
@@ -31,8 +29,6 @@ class Split(BasicBolt):
 
 
 class Count(StatefulBasicBolt):
-    """How often a word came."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word", "count")
 

@@ -31,8 +31,6 @@ class Words(Spout):
 
 
 class Echo(Bolt):
-    """Declares one field."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
 
@@ -258,6 +256,41 @@ def test_wrong_settings_of_a_component() -> None:
     )  # fmt: skip
 
 
+def test_settings_of_ones_own() -> None:
+    """A component is given any, by its code or its wiring; the topology's reach all; the component reads them."""
+
+    class Greeter(Echo):
+        def get_component_configuration(self) -> dict[str, Any]:
+            return {"greeting": "hello", "my.limit": 1}
+
+    builder = TopologyBuilder("t", Config(own={"place": "farm", "greeting": "hi"}))
+    builder.set_spout("words", Words())
+    declarer = builder.set_bolt("b", Greeter()).shuffle_grouping("words")
+    declarer.add_configuration("my.limit", 2).add_configurations(name="cow", own={"age": 7})
+    topology = builder.build()
+    assert topology.component("b").config.own == {
+        "greeting": "hello",
+        "my.limit": 2,
+        "name": "cow",
+        "age": 7,
+        "place": "farm",
+    }
+    assert topology.component("words").config.own == {"place": "farm", "greeting": "hi"}
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, None])
+def test_a_wrong_count_is_refused_where_it_is_given(value: Any) -> None:
+    """Not by `build`, far from the line that is wrong."""
+    builder = with_spout()
+    with pytest.raises(TopologyError, match=re.escape(f"parallelism of 's' is {value!r}")):
+        builder.set_spout("s", Words(), value)
+    with pytest.raises(TopologyError, match=re.escape(f"parallelism of 'b' is {value!r}")):
+        builder.set_bolt("b", Silent(), value)
+    declarer = builder.set_bolt("b", Silent())
+    with pytest.raises(TopologyError, match=re.escape(f"number of tasks of 'b' is {value!r}")):
+        declarer.set_num_tasks(value)
+
+
 def test_every_grouping_is_recorded() -> None:
     """Each declarer method makes one input with its stream; local-or-shuffle is shuffle."""
 
@@ -289,7 +322,7 @@ def test_every_grouping_is_recorded() -> None:
 
 
 def test_methods_that_must_be_written() -> None:
-    """A subclass that forgets its one method is told which."""
+    """A subclass that forgets its one method gets an error that names it."""
     for call in (
         lambda: Spout().next_tuple(),
         lambda: Bolt().execute(None),  # type: ignore[arg-type]

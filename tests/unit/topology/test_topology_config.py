@@ -1,13 +1,18 @@
 """Settings: types, ranges, overrides."""
 
+import copy
 import dataclasses
 import inspect
+import math
+import pickle
 from typing import Any
 
 import pytest
 
 from kstorm.errors import ConfigError
 from kstorm.topology import Config
+
+SWITCHES = {"topology_debug", "topology_enable_message_timeouts"}
 
 
 def test_defaults_are_storms_where_storm_has_one() -> None:
@@ -17,6 +22,7 @@ def test_defaults_are_storms_where_storm_has_one() -> None:
     assert config.topology_acker_executors == 1
     assert config.topology_tick_tuple_freq_secs is None
     assert config.topology_max_spout_pending == 2000
+    assert config.topology_enable_message_timeouts is True
 
 
 def test_every_field_has_its_docstring() -> None:
@@ -44,11 +50,13 @@ def test_a_bool_is_no_number() -> None:
 
 def test_a_number_is_no_bool() -> None:
     """And the other way round."""
-    with pytest.raises(ConfigError, match="topology_debug is 1: it must be bool"):
-        Config(topology_debug=1)  # type: ignore[arg-type]
+    for name in sorted(SWITCHES):
+        for number in (0, 1):
+            with pytest.raises(ConfigError, match=f"{name} is {number}: it must be bool"):
+                Config(**{name: number})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Config) if f.name != "topology_debug"])
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Config) if f.name not in SWITCHES | {"own"}])
 def test_nothing_is_negative(field: str) -> None:
     """There is no count and no time below zero."""
     with pytest.raises(ConfigError, match=f"{field} is -1"):
@@ -75,7 +83,75 @@ def test_overrides() -> None:
     changed = config.override(topology_max_spout_pending=5)
     assert (changed.topology_debug, changed.topology_max_spout_pending) == (True, 5)
     assert config.topology_max_spout_pending == 2000
-    with pytest.raises(ConfigError, match=r"no setting 'max_pending': the settings are .*topology_max_spout_pending"):
-        config.override(max_pending=5)
     with pytest.raises(ConfigError, match="topology_max_spout_pending is 0"):
         config.override(topology_max_spout_pending=0)
+
+
+def test_message_timeouts_can_be_off() -> None:
+    """There is then no time after which a tree fails, whatever the timeout would be."""
+    assert Config(topology_message_timeout_secs=5).message_timeout_secs == 5
+    config = Config(topology_message_timeout_secs=5, topology_enable_message_timeouts=False)
+    assert config.message_timeout_secs == math.inf
+    assert config.override(topology_enable_message_timeouts=True).message_timeout_secs == 5
+
+
+def test_settings_of_ones_own() -> None:
+    """Any name, any value; read beside kstorm's; a later override adds to them."""
+    greeting = object()
+    config = Config(topology_debug=True, own={"greeting": "hello", "my.limit": 5})
+    assert (config["greeting"], config["my.limit"], config["topology_debug"]) == ("hello", 5, True)
+    assert (config.get("greeting"), config.get("nothing"), config.get("nothing", 7)) == ("hello", None, 7)
+    assert "my.limit" in config
+    assert "topology_debug" in config
+    assert "nothing" not in config
+    with pytest.raises(KeyError, match=r"no setting 'nothing': of one's own there are greeting, my\.limit"):
+        config["nothing"]
+    changed = config.override(greeting=greeting, topology_debug=False, get=None)
+    assert changed.own == {"greeting": greeting, "my.limit": 5, "get": None}
+    assert changed.override(own={"my.limit": 6}).own == {"greeting": greeting, "my.limit": 6, "get": None}
+    assert changed.topology_debug is False
+    assert config.own == {"greeting": "hello", "my.limit": 5}
+
+
+def test_a_config_of_ones_own_settings_is_a_value() -> None:
+    """It has a copy of what it was given, and can be copied, compared and hashed."""
+    given = {"names": ["a"]}
+    config = Config(own=given)
+    given["more"] = []
+    assert config.own == {"names": ["a"]}
+    assert config == Config(own={"names": ["a"]}) != Config()
+    assert hash(config) == hash(Config(own={"names": ["a"]}))
+    assert copy.deepcopy(config) == pickle.loads(pickle.dumps(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topology_max_spout_pendin", "topology_max_spout_pending"),
+        ("toplogy_max_spout_pending", "topology_max_spout_pending"),
+        ("topology.tick.tuple.freq.secs", "topology_tick_tuple_freq_secs"),
+        ("TOPOLOGY_DEBUG", "topology_debug"),
+        ("topology-debug", "topology_debug"),
+        ("topology_message_timeout", "topology_message_timeout_secs"),
+    ],
+)
+def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
+    """It would do nothing, and nobody would know."""
+    told = f"no setting '{name}': did you mean '{meant}'[?] The settings are .*topo"
+    with pytest.raises(ConfigError, match=told):
+        Config(own={name: 1})
+    with pytest.raises(ConfigError, match=told):
+        Config().override(**{name: 1})
+
+
+def test_names_that_are_none() -> None:
+    """Kstorm's own prefix is kstorm's; a setting of it belongs to where it is checked; a name is a string."""
+    with pytest.raises(ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"):
+        Config(own={"topology_zzz": 1})
+    with pytest.raises(ConfigError, match="own has 'topology_debug', which is a setting of kstorm's"):
+        Config(own={"topology_debug": 1})
+    for name in ("", None, 7):
+        with pytest.raises(ConfigError, match=f"{name!r} is not the name of a setting"):
+            Config(own={name: 1})  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match="own is a list: it must be a dict"):
+        Config().override(own=["a"])

@@ -1,5 +1,6 @@
 """Task ids, topic names and partition counts: what may not change while tuples are in flight."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -19,8 +20,6 @@ from kstorm.topology import (
 
 
 class Words(Spout):
-    """Declares one field."""
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
 
@@ -93,6 +92,8 @@ def test_the_longest_timeout_of_all_spouts() -> None:
     assert builder.build().longest_message_timeout_secs == 5
     builder.set_spout("patient", Words()).add_configurations(topology_message_timeout_secs=300)
     assert builder.build().longest_message_timeout_secs == 300
+    builder.set_spout("endless", Words()).add_configurations(topology_enable_message_timeouts=False)
+    assert builder.build().longest_message_timeout_secs == math.inf
 
 
 def test_the_context_of_a_task() -> None:

@@ -43,6 +43,34 @@ def test_the_position_of_a_field() -> None:
         Fields().index("c")
 
 
+def test_fields_by_position_and_a_selection_of_values() -> None:
+    """In the selection's order, not in the fields'."""
+    fields = Fields("a", "b", "c")
+    assert (fields[0], fields[-1]) == ("a", "c")
+    assert fields.select(["c", "a"], (1, 2, 3)) == [3, 1]
+    assert fields.select(Fields("b"), (1, 2, 3)) == fields.select("b", (1, 2, 3)) == [2]
+    with pytest.raises(KeyError, match="no field 'x'; this stream has a, b, c"):
+        fields.select(["a", "x"], (1, 2, 3))
+    with pytest.raises(IndexError):
+        fields[3]
+
+
+def test_looking_values_up() -> None:
+    """Storm's select, fieldIndex, contains, and a value or else a default."""
+    tuple = Tuple(["apple", None, 3], Source("split", "default", 4, Fields("word", "kind", "count")))
+    assert tuple.select("count", "word") == [3, "apple"]
+    assert tuple.select(Fields("count", "word")) == tuple.select(["count"], "word") == [3, "apple"]
+    assert tuple.select() == []
+    assert tuple.field_index("count") == 2
+    assert (tuple.get("word"), tuple.get("wrod"), tuple.get("wrod", "none")) == ("apple", None, "none")
+    assert tuple.get("kind", "some") is None
+    for look in (tuple.select, tuple.field_index):
+        with pytest.raises(KeyError, match="no field 'wrod'; this stream has word, kind, count"):
+            look("wrod")
+    with pytest.raises(TopologyError, match="'word' is declared twice"):
+        tuple.select("word", "word")
+
+
 def test_values_of_a_tuple() -> None:
     """By name, by position, in order."""
     tuple = Tuple(["apple", 3], Source("split", "default", 4, Fields("word", "count")), root=7, edge=9)

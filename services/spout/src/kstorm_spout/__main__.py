@@ -1,20 +1,20 @@
 """Runs the tasks of one spout: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
-from kstorm.runtime.log import Logger
-from kstorm.runtime.service import run
-from kstorm.runtime.settings import Settings
-from kstorm.runtime.spout_executor import SpoutExecutor
+from kstorm.runtime.service.log import Logger
+from kstorm.runtime.service.run import run
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.spout import SpoutDriver
 from kstorm.topology import Topology
 
 
-def make_executor(settings: Settings, topology: Topology, log: Logger) -> SpoutExecutor:
-    """The executor of the component that the settings name; raises `ConfigError` if that is no spout."""
-    return SpoutExecutor(settings, topology, settings.component_of(topology, "spout"), log)
+def make_driver(settings: Settings, topology: Topology, log: Logger) -> SpoutDriver:
+    """The driver of the component that the settings name; raises `ConfigError` if that is no spout."""
+    return SpoutDriver(settings, topology, settings.component_of(topology, "spout"), log)
 
 
 def main() -> None:
     """The entry point."""
-    run("spout", make_executor)
+    run("spout", make_driver)
 
 
 if __name__ == "__main__":

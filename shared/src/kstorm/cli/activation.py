@@ -17,8 +17,8 @@ from rich.console import Console
 
 from kstorm.cli import draining
 from kstorm.cli.finding import Name
-from kstorm.runtime.settings import with_or_without_topology
-from kstorm.runtime.zookeeper_topologies import Topologies, open_topologies
+from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[
     str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")

@@ -1,4 +1,4 @@
-"""Kafka, as `kstorm produce`, `consume` and `probe` find it: where it is, and whether it has a topic."""
+"""What `kstorm produce`, `consume` and `probe` ask of Kafka first: where it is, and whether it has a topic."""
 
 import os
 from typing import Annotated
@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from kstorm.errors import BrokerError
-from kstorm.runtime.admin import Admin
-from kstorm.runtime.settings import Settings, with_or_without_topology
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
 Bootstrap = Annotated[

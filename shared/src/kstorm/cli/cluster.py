@@ -1,6 +1,6 @@
-"""Kubernetes, as the verbs ask it: by the official client, with the user's own kubeconfig and rights.
+"""What the verbs ask of Kubernetes: by the official client, with the user's own kubeconfig and rights.
 
-What it refuses, or that it cannot be reached, is a `ControlError` in one line.
+A refusal, or a cluster that cannot be reached, is a `ControlError` in one line.
 """
 
 import json
@@ -63,7 +63,7 @@ class Cluster:
         return found
 
     def pods(self, workload: Workload) -> Sequence[Pod]:
-        """Its pods, by name."""
+        """The topology's pods, sorted by name."""
         with self._errors():
             found = self._core.list_namespaced_pod(
                 workload.namespace, label_selector=workload.selector, _request_timeout=_PATIENCE
@@ -97,7 +97,7 @@ class Cluster:
         return None
 
     def scale(self, workload: Workload, replicas: int) -> None:
-        """Has it run so many pods."""
+        """Sets the number of pods of a workload."""
         body = {"spec": {"replicas": replicas}}
         patch = {
             "deployment": self._apps.patch_namespaced_deployment_scale,

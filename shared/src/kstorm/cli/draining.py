@@ -7,7 +7,7 @@ from rich.console import Console
 
 from kstorm.cli.waiting import wait_until
 from kstorm.errors import ControlError
-from kstorm.runtime.zookeeper_topologies import SpoutReport, Topologies
+from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
 _OBEY_SECS: Final = 15.0
 _ROTATION: Final = 1.5
@@ -60,7 +60,7 @@ def waiting(spouts: Sequence[SpoutReport]) -> str:
 
 
 def processes(spouts: Sequence[SpoutReport]) -> str:
-    """How many, in words."""
+    """The number of spout processes, in words."""
     return f"{len(spouts)} spout process{'' if len(spouts) == 1 else 'es'}" if spouts else "no spout process runs"
 
 

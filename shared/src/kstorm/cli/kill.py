@@ -1,8 +1,8 @@
-"""`kstorm kill NAME`: drains a topology on Kubernetes, and then runs none of its pods.
+"""`kstorm kill NAME`: drains a topology on Kubernetes, and then stops all its pods.
 
 Storm's `kill` removes a topology. What a Helm release installed is Helm's to remove, so this scales every workload to
-nothing, deletes nothing, and says what is left to do. Afterwards ZooKeeper has forgotten that the topology was
-deactivated: started again, it emits.
+0, deletes nothing, and says what is left to do. It also removes the mark in ZooKeeper that the topology is deactivated,
+so that it emits when it is started again.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.waiting import wait_until
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ControlError
-from kstorm.runtime.zookeeper_topologies import Topologies
+from kstorm.runtime.zookeeper.topologies import Topologies
 
 _END_SECS: Final = 120.0
 

@@ -1,6 +1,6 @@
-"""How a topology on Kubernetes stands: what its workloads want, and what their pods' `/status` pages say, added up.
+"""The state of a topology on Kubernetes: what its workloads want, and what their pods' `/status` pages say, added up.
 
-Counts are since the pods were started; one that was replaced took its own along.
+Counts begin when a pod starts; those of a pod that was replaced are lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import msgspec
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.workloads import Pod, Workload
 from kstorm.errors import ControlError
-from kstorm.runtime.figures import Figures
+from kstorm.runtime.service.figures import Figures
 
 _AT_ONCE: Final = 8
 
@@ -22,7 +22,7 @@ Pages = Sequence[tuple[Pod, Mapping[str, Any] | None]]
 
 
 class ComponentStatus(msgspec.Struct, frozen=True):
-    """How one component stands."""
+    """What the pods of one component report, added up."""
 
     component: str
     kind: str

@@ -17,38 +17,38 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.cli.reading import Place, Reading, find_reading
+from kstorm.cli.reading import Reading, ReadingOptions, find_reading
 from kstorm.cli.source_log import Log, SourceLog, open_log
 from kstorm.cli.target import Target, parse_pair, parse_target
 from kstorm.errors import ConfigError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
-from kstorm.runtime.zookeeper_nodes import OffsetNode, OffsetNodes, open_nodes
+from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(help="How far a KafkaSpout has come, as ZooKeeper has it.", no_args_is_help=True)
 
-_PLACE: Final = inspect.signature(Place).parameters
+_READING_OPTIONS: Final = inspect.signature(ReadingOptions).parameters
 
 
-def _of_a_place(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of `Place` behind its own, and it a `Place` in place of them: typer itself has options
-    of several commands written down for each."""
+def _of_a_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the fields of `ReadingOptions` as options behind its own, and it a `ReadingOptions` made of them:
+    typer itself has options of several commands written down for each."""
 
     @wraps(command)
     def run(**given: Any) -> None:
-        place = Place(**{name: given.pop(name) for name in _PLACE})
-        command(place, **given)
+        options = ReadingOptions(**{name: given.pop(name) for name in _READING_OPTIONS})
+        command(options, **given)
 
     _, *own = inspect.signature(command).parameters.values()
-    run.__signature__ = inspect.Signature([*own, *_PLACE.values()])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*own, *_READING_OPTIONS.values()])  # type: ignore[attr-defined]
     return run
 
 
 @app.command()
-@_of_a_place
-def show(place: Place) -> None:
+@_of_a_reading
+def show(options: ReadingOptions) -> None:
     """Shows each partition's stored offset, its log in Kafka, the lag, and who reads it."""
-    reading = find_reading(place)
+    reading = find_reading(options)
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
             logs = log.partitions()
@@ -58,21 +58,21 @@ def show(place: Place) -> None:
 
 
 @app.command("set")
-@_of_a_place
+@_of_a_reading
 def set_(
-    place: Place,
+    options: ReadingOptions,
     pairs: Annotated[list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="What to store.")],
 ) -> None:
     """Stores an offset for each of some partitions; the spout reads on from there."""
     offsets = dict(map(parse_pair, pairs))
-    reading = find_reading(place)
+    reading = find_reading(options)
     _move(reading, lambda logs: {_partition(logs, number): Target(offset) for number, offset in offsets.items()})
 
 
 @app.command()
-@_of_a_place
+@_of_a_reading
 def reset(
-    place: Place,
+    options: ReadingOptions,
     to: Annotated[
         str,
         typer.Option("--to", metavar="earliest|latest|TIME|OFFSET", help="Where to; TIME as 2026-03-01T08:00 or @ms."),
@@ -83,7 +83,7 @@ def reset(
 ) -> None:
     """Stores an offset for every partition: the log's start or end, the first at or after a time, or the one given."""
     target = parse_target(to)
-    reading = find_reading(place)
+    reading = find_reading(options)
 
     def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:
         return dict.fromkeys(logs if not partition else [_partition(logs, number) for number in partition], target)

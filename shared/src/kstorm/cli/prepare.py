@@ -7,8 +7,8 @@ import typer
 
 from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.runtime.settings import Settings, from_environment
-from kstorm.runtime.topics import create_topic, ensure_topics
+from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 1.0

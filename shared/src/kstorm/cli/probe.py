@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from kstorm.cli.broker import num_partitions, settings_for
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.service.settings import Settings
 
 _MARKER: Final = "{marker}"
 _POLL_SECS: Final = 0.2

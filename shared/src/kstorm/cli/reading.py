@@ -12,11 +12,11 @@ import typer
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.runtime.settings import Settings, load_topology, with_or_without_topology
+from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadingOptions:
     """What the options say, and which there are. Either `topology`, or `root`, `id` and `topic`."""
 
     topology: Annotated[
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A spout's reading of a topic."""
+    """Which topic a spout reads, and under which id and root its offsets are."""
 
     config: SpoutConfig
     settings: Settings
@@ -63,19 +63,19 @@ class Reading:
         return self.config.zk_path_of(topic)
 
 
-def find_reading(place: Place) -> Reading:
+def find_reading(options: ReadingOptions) -> Reading:
     """Raises `KstormError` if the options name no reading of a topic."""
-    given = {"BOOTSTRAP_SERVERS": place.bootstrap, "ZOOKEEPER": place.zookeeper}
+    given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)
-    if place.root is not None or place.id is not None or place.topic is not None:
-        if place.root is None or place.id is None or place.topic is None:
+    if options.root is not None or options.id is not None or options.topic is not None:
+        if options.root is None or options.id is None or options.topic is None:
             raise ConfigError("--root, --id and --topic go together: give all three, or --topology and --component")
-        config = SpoutConfig(KafkaHosts(), place.topic, place.root, place.id)
-        return Reading(config, settings, TopologyRef(settings.topology_id or place.id, place.id))
-    if not place.topology:
+        config = SpoutConfig(KafkaHosts(), options.topic, options.root, options.id)
+        return Reading(config, settings, TopologyRef(settings.topology_id or options.id, options.id))
+    if not options.topology:
         raise ConfigError("whose offsets? Give --topology package.module:attribute, or --root, --id and --topic")
-    return _of_topology(place.topology, place.component or settings.component, settings)
+    return _of_topology(options.topology, options.component or settings.component, settings)
 
 
 def _of_topology(reference: str, component: str, settings: Settings) -> Reading:

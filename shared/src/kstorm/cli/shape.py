@@ -7,12 +7,11 @@ import msgspec
 
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.topology import Topology
-from kstorm.topology.components import Stateful
+from kstorm.topology import Stateful, Topology
 
 
 class ComponentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of one spout or bolt."""
+    """What the chart needs to know of one spout or bolt."""
 
     kind: Literal["spout", "bolt"]
     tasks: int

@@ -1,4 +1,4 @@
-"""What Kafka has of a spout's topic, asked by the very reader that the spout has, so that both see the same."""
+"""What Kafka has of a spout's topic. The spout's own reader asks, so that both see the same."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from kstorm.cli.reading import Reading
 from kstorm.errors import BrokerError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Broker, Partition, SourceReader
-from kstorm.runtime.kafka_source import KafkaSource
+from kstorm.runtime.kafka.source import KafkaSource
 
 _PATIENCE_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.01
@@ -39,6 +39,8 @@ class SourceLog:
         """Every partition, in order."""
         self._source.refresh(self._topic)
         leaders = self._answer(lambda: self._source.partitions(self._topic))
+        if not leaders:
+            self._raise_faults()  # that there is no such topic, if it was named
         starts = self.offsets_at(list(leaders), EARLIEST_TIME)
         ends = self.offsets_at(list(leaders), LATEST_TIME)
         return {partition: Log(starts[partition], ends[partition], leader) for partition, leader in leaders.items()}
@@ -63,12 +65,15 @@ class SourceLog:
     def _answer(self, ask: Callable[[], T | None]) -> T:
         deadline = time.monotonic() + _PATIENCE_SECS
         while (found := ask()) is None:
-            for fault in self._source.faults():
-                raise BrokerError(fault.reason)
+            self._raise_faults()
             if time.monotonic() > deadline:
                 raise BrokerError(f"Kafka did not tell about topic {self._topic!r} within {_PATIENCE_SECS:.0f} s")
             time.sleep(_LOOK_SECS)
         return found
+
+    def _raise_faults(self) -> None:
+        for fault in self._source.faults():
+            raise BrokerError(fault.reason)
 
 
 @contextmanager

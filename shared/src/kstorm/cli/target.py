@@ -10,7 +10,7 @@ from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One of both is None."""
+    """An offset or a point in time; the other one is None."""
 
     offset: int | None = None
     time: int | None = None

@@ -1,4 +1,4 @@
-"""`kstorm topology list|describe|status`: the topologies on a Kubernetes cluster, what they consist of, how they stand.
+"""`kstorm topology list|describe|status`: the topologies on a Kubernetes cluster, their parts, their state.
 
     kstorm topology list --all-namespaces
     kstorm topology describe wordcount
@@ -23,7 +23,7 @@ from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.look import ComponentStatus, look
 from kstorm.cli.workloads import Workload
-from kstorm.runtime.figures import format_error, format_seconds
+from kstorm.runtime.service.figures import format_error, format_seconds
 
 app = typer.Typer(help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True)
 
@@ -121,7 +121,7 @@ def _print_status(cluster: Cluster, name: str, output: Output) -> None:
 
 
 def _watch_json(cluster: Cluster, name: str) -> None:
-    """A line each time."""
+    """Prints one line of JSON every two seconds."""
     while True:
         print(msgspec.json.encode(look(cluster, find(cluster, name))).decode(), flush=True)
         time.sleep(_LOOK_SECS)

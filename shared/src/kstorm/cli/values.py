@@ -14,7 +14,7 @@ import yaml
 
 from kstorm.cli.shape import shape_of, sinks_of, sources_of
 from kstorm.errors import ConfigError
-from kstorm.runtime.settings import load_topology
+from kstorm.runtime.service.settings import load_topology
 from kstorm.topology import Topology
 
 _MOST_BYTES: Final = 900_000

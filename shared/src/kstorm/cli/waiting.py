@@ -1,4 +1,4 @@
-"""Waiting for something while saying how it stands: in place on a terminal, elsewhere in a line every two seconds."""
+"""Waits for something and shows the state meanwhile: in place on a terminal, elsewhere in a line every two seconds."""
 
 import time
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""What Kubernetes has of a topology: the workloads that its chart labels, their pods, and what scales them.
+"""A topology on Kubernetes: the workloads that its chart labels, their pods, and what scales them.
 
     kstorm.io/topology    the topology's name
     kstorm.io/component   the component's id; `acker` for the ackers
     kstorm.io/kind        spout, bolt or acker
 
-What lacks one of the three is somebody else's, and is never touched.
+A workload that lacks one of the three belongs to somebody else, and is never touched.
 """
 
 from typing import Any, Final

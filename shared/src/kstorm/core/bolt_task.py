@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
@@ -10,7 +10,7 @@ from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
 from kstorm.core.tasks import OnError, Steps
-from kstorm.core.wire import TupleFrame, unpack_ids
+from kstorm.core.wire import Salvaged, TupleFrame, unpack_ids
 from kstorm.errors import FailedException, FrameError, ReportedFailedException
 from kstorm.topology import (
     SYSTEM_COMPONENT,
@@ -45,32 +45,60 @@ class BoltTask:
         self.task_id = topology.task_ids(component)[task_index]
         self.config = topology.component(component).config
         table = routes(topology, component, task_index, outbox)
-        self.collector = BoltCollector(table, outbox, next_id, next_ids or columns_of(next_id), component, on_error)
+        self.collector = self.make_collector(
+            table, outbox, next_id, next_ids or columns_of(next_id), component, on_error
+        )
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""
-        self._on_error = on_error
+        self._on_error, self._outbox = on_error, outbox
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
         self._basic = BasicCollector(self.collector, table, component)
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
+        self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
+
+    make_collector: ClassVar[type[BoltCollector]] = BoltCollector
 
     @property
     def unfinished(self) -> int:
         """Tuples executed and neither acked nor failed: held by the bolt, or forgotten by it."""
         return self.executed - self.collector.acked - self.collector.failed
 
-    def receive(self, frame: TupleFrame) -> Steps:
-        """Executes the tuples of a frame. Raises `FrameError` before the first one if it is not for this bolt."""
+    def receive(self, frame: TupleFrame, offset: int = -1) -> Steps:
+        """Executes the tuples of a frame, which lies at an offset of the input topic. Raises `FrameError` before the first one
+        if it is not for this bolt."""
         source = self._source(frame)
+        if type(frame) is Salvaged:
+            self._lose(frame, offset)
+            if not frame.count:
+                return self._execute_tuples(())
         if frame.more or not frame.columns:
-            return self._execute_tuples(_tuples(source, frame), self._acks_itself)
+            return self._execute_tuples(self._tuples(source, frame, offset), self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
-        batch = TupleBatch(source, frame.columns, *ids)
+        batch = self._batch(source, frame.columns, ids, offset)
         return self._execute_columns(batch) if self._execute_batch is not None else self._execute_one_by_one(batch)
+
+    def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
+        return tuples_of(source, frame)
+
+    def _batch(self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], _offset: int) -> TupleBatch:
+        return TupleBatch(source, columns, *ids)
+
+    def _lose(self, frame: Salvaged, _offset: int) -> None:
+        """Fails the tuples that do not decode; the others of their frame are executed."""
+        self.executed += frame.lost
+        self.collector.lose(frame.lost, frame.lost_pairs)
+        if frame.lost:
+            error = FrameError(
+                f"{frame.lost} of {frame.lost + frame.count} tuples of {frame.component!r} on the stream {frame.stream!r} hold a "
+                f"value that MessagePack encodes but cannot read ({frame.reason}), such as a dict with dataclasses as keys: "
+                "their trees were failed; emit plain values"
+            )
+            self._on_error(error, "receiving")
 
     def _execute_columns(self, batch: TupleBatch) -> Steps:
         """Lets the bolt take the frame as one batch. If that raises, nothing of it has happened, and its tuples are
@@ -105,15 +133,17 @@ class BoltTask:
         self._basic.position = -1
         self.collector.finish_frame(batch, failed)
 
+    def tick_is_due(self, now: float) -> bool:
+        """Whether `tick` has something to do. `now`: seconds of any steady clock."""
+        return self._every is not None and (self._next_tick is None or now >= self._next_tick)
+
     def tick(self, now: float) -> Steps:
-        """Executes a tick tuple if one is due. `now`: seconds of any steady clock."""
-        every = self.config.topology_tick_tuple_freq_secs
-        if every is None:
+        """Executes a tick tuple if one is due. The first call only starts the clock."""
+        if self._every is None or not self.tick_is_due(now):
             return
-        if self._next_tick is None or now >= self._next_tick:
-            due, self._next_tick = self._next_tick is not None, now + every
-            if due:
-                yield from self._execute_tuples([Tuple((every,), _TICK)], acks=True)  # nobody else acks a tick
+        due, self._next_tick = self._next_tick is not None, now + self._every
+        if due:
+            yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)  # nobody else acks a tick
 
     def _execute_tuples(self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None) -> Steps:
         """Executes tuples one after the other, and acks each that did not fail if `acks`.
@@ -191,7 +221,7 @@ class BoltTask:
         return source
 
 
-def _tuples(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
+def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
     """The tuples of a frame that is no batch: some are of several trees, or none has a field."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)

@@ -1,6 +1,6 @@
 """What bolts emit, ack and fail through: the collectors of one bolt task."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import Chooser, StreamRoutes
+from kstorm.core.routing import StreamRoutes
 from kstorm.core.tasks import OnError
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
@@ -45,52 +45,45 @@ class BoltCollector:
         """See `kstorm.topology.OutputCollector.emit`."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            return self._emit_direct(route, values, anchors, stream, task)
+            lanes = direct_lanes(route, self._component, values, stream, task)
+        else:
+            lanes = route.choose(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
         if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
             root = anchors.root
-            for choose in route.choosers:
-                for lane in choose(values):
-                    edge = self._next_id()
-                    anchors.ack_val ^= edge
-                    lane.rows.append(values)
-                    lane.roots.append(root)
-                    lane.edges.append(edge)
-                    targets = (*targets, *lane.targets) if targets else lane.targets
+            for lane in lanes:
+                edge = self._next_id()
+                anchors.ack_val ^= edge
+                lane.rows.append(values)
+                lane.roots.append(root)
+                lane.edges.append(edge)
+                targets = (*targets, *lane.targets) if targets else lane.targets
             return targets
-        for choose in route.choosers:
-            for lane in choose(values):
-                self._add(lane, values, anchors)
-                targets = (*targets, *lane.targets)
-        return targets
-
-    def _emit_direct(
-        self, route: StreamRoutes | None, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
-    ) -> Sequence[int]:
-        targets = direct_lanes(route, self._component, values, stream, task)
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
-        for lane in targets:
+        for lane in lanes:
             self._add(lane, values, anchors)
-        return [lane.targets[0] for lane in targets]
+            targets = (*targets, *lane.targets)
+        return targets
 
     def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
         """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
-        pairs: dict[int, int] = {}
         several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
-        for anchor in several:
-            if (
-                anchor.finished
-            ):  # before any edge is drawn: the other anchors must not wait for a tuple that never leaves
+        self._check_anchors(several)  # before any edge is drawn: the others must not wait for a tuple that never leaves
+        self._hang(lane, values, several)
+
+    def _check_anchors(self, anchors: Iterable[Tuple]) -> None:
+        for anchor in anchors:
+            if anchor.finished:
                 raise EmitError(
                     f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that was acked or failed "
                     "already: emit first, then ack"
                 )
-        for anchor in several:
+
+    def _hang(self, lane: Lane, values: Sequence[Any], anchors: Iterable[Tuple]) -> None:
+        pairs: dict[int, int] = {}
+        for anchor in anchors:
             if anchor.root:
                 edge = self._next_id()
                 anchor.ack_val ^= edge
@@ -124,6 +117,11 @@ class BoltCollector:
         tuple.finished = True
         self.failed += 1
         self._outbox.fails.update(tuple.roots())
+
+    def lose(self, count: int, pairs: Mapping[int, int]) -> None:
+        """Tuples that came, but cannot be read: their trees fail. `pairs`: those trees, and which edges are lost."""
+        self.failed += count
+        self._outbox.fails.update(pairs)
 
     def reset_timeout(self, tuple: Tuple) -> None:
         """See `kstorm.topology.OutputCollector.reset_timeout`."""
@@ -269,27 +267,28 @@ class BasicCollector:
         if position < 0:
             return collector.emit(values, self.input, stream, task)
         route = self._routes.get(stream)
-        choosers: Sequence[Chooser]
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             lanes = direct_lanes(route, self._component, values, stream, task)
-            choosers = (lambda _values: lanes,)
         else:
-            choosers = route.choosers
+            lanes = route.choose(values)
         collector.emitted += 1
         if collector.observe is not None:
             collector.observe(stream, (values,))
         targets: Sequence[int] = ()
-        for choose in choosers:
-            for lane in choose(values):
-                lane.frame_rows.append(values)
-                lane.frame_at.append(position)
-                targets = (*targets, *lane.targets) if targets else lane.targets
+        for lane in lanes:
+            lane.frame_rows.append(values)
+            lane.frame_at.append(position)
+            targets = (*targets, *lane.targets) if targets else lane.targets
         return targets
 
     def emit_batch(
         self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM
     ) -> Placed:
         """See `kstorm.topology.BasicOutputCollector.emit_batch`."""
+        if self.batch is None:
+            raise EmitError(
+                f"{self._component!r} calls emit_batch outside of execute_batch, where there is no batch to anchor to: use emit"
+            )
         return self._collector.emit_batch(columns, self.batch, positions, stream)
 
 

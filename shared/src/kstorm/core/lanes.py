@@ -82,6 +82,12 @@ class Lane:
         self.frame_rows, self.frame_at = [], []
         return [list(column) for column in zip(*rows, strict=True)], at
 
+    def drop_frame_rows(self, position: int) -> None:
+        """Forgets what was last emitted during a frame, as far as it was anchored to the tuple at a position."""
+        while self.frame_at and self.frame_at[-1] == position:
+            self.frame_at.pop()
+            self.frame_rows.pop()
+
     def take(self) -> Rows:
         """All that was collected, in order; the lane is empty after it."""
         batches = self.batches

@@ -5,15 +5,16 @@ input frames leaves as few, full records. `drain_tuples` and `drain_acks` are ap
 may leave at once, while its acks wait until its state is durable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
-from kstorm.core.dead_letters import LetterToStore
+from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.lanes import Lane, Rows
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids, unpack_ids
+from kstorm.core.wire import WRITERS, AckFrame, CompletionFrame, TupleFrame, encode_tuples, pack_ids, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
 
@@ -23,11 +24,15 @@ class Outgoing(Struct, frozen=True):
 
     topic: str
     partition: int
-    value: bytes
+    """-1 leaves the choice to the producer, by the key."""
+    value: Any
+    """Bytes; of a sink's record also text, which goes as UTF-8, or None."""
+    key: str | bytes | None = None
+    headers: "Sequence[tuple[str, str | bytes | None]] | None" = None
 
 
 class TooLarge(Struct, frozen=True):
-    """A tuple that no record can hold; its trees were failed."""
+    """A tuple that no record can hold. Its trees must not wait for it."""
 
     component: str
     task: int
@@ -35,12 +40,22 @@ class TooLarge(Struct, frozen=True):
     size: int
     limit: int
     reason: str
+    pairs: dict[int, int]
+    """Its trees, each with the edge that the tuple is there."""
 
-    def error(self) -> TupleTooLargeError:
+    def error(self, followed: str = "its trees were failed") -> TupleTooLargeError:
         """What to tell the user."""
-        return TupleTooLargeError(
+        return TupleTooLargeError(f"{self._what}: {followed}")
+
+    def letter(self, topology: str) -> DeadLetter:
+        """The dead letter for it, where no tree fails."""
+        return DeadLetter(topology=topology, component=self.component, task=self.task, reason=self._what)
+
+    @property
+    def _what(self) -> str:
+        return (
             f"a tuple of {self.component!r} on the stream {self.stream!r} ({self.size:,} bytes encoded, the limit is "
-            f"{self.limit:,}) {self.reason}: its trees were failed"
+            f"{self.limit:,}) {self.reason}"
         )
 
 
@@ -50,6 +65,8 @@ class Outbox:
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
         self._acker_topic = topology.acker_topic
+        self._format = topology.config.topology_frame_format
+        self._write = WRITERS[self._format]
         self._max_tuples = topology.config.topology_frame_max_tuples
         self._max_bytes = topology.config.topology_frame_max_bytes
         self._lanes: list[Lane] = []
@@ -62,8 +79,10 @@ class Outbox:
         self._ack_columns: list[tuple[Ids, Ids]] = []
         self._init_columns: list[tuple[int, Ids, Ids]] = []
         self.letters: list[LetterToStore] = []
+        self.records: list[Outgoing] = []
+        """Of sinks, where they leave with what the tasks send."""
         self.too_large: list[TooLarge] = []
-        """What had to be failed for its size since the caller last looked."""
+        """What could not be sent for its size since the caller last looked."""
 
     def lane(self, component: str, task: int, stream: str, topic: str, partition: int, target: int) -> Lane:
         """A new lane; it lives as long as its task."""
@@ -86,6 +105,16 @@ class Outbox:
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
         """News of many trees: what is to be XORed to each root."""
         self._ack_columns.append(fold_runs(roots, vals))
+
+    @property
+    def has_tuples(self) -> bool:
+        """Whether `drain_tuples` would return any frame."""
+        return any(lane.rows or lane.batches for lane in self._lanes)
+
+    @property
+    def has_acks(self) -> bool:
+        """Whether `drain_acks` would return any frame."""
+        return bool(self.acks or self._ack_columns or self.fails or self.resets or self.inits or self._init_columns)
 
     def drain_tuples(self) -> list[Outgoing]:
         """The tuple frames collected since the last call."""
@@ -113,7 +142,7 @@ class Outbox:
             for acker, (packed_roots, packed_vals) in enumerate(self._shares(roots, vals)):
                 for part in _parts(len(packed_roots)):
                     yield self._to_acker(
-                        acker, AckFrame(VERSION, task, init_roots=packed_roots[part], init_vals=packed_vals[part])
+                        acker, AckFrame(self._format, task, init_roots=packed_roots[part], init_vals=packed_vals[part])
                     )
 
     def _ack_frames(self) -> Iterator[Outgoing]:
@@ -129,7 +158,7 @@ class Outbox:
                 yield self._to_acker(
                     acker,
                     AckFrame(
-                        VERSION,
+                        self._format,
                         0,
                         roots=packed_roots[part],
                         vals=packed_vals[part],
@@ -147,7 +176,7 @@ class Outbox:
         return [(roots[rows].tobytes(), vals[rows].tobytes()) for rows in mine]
 
     def _to_acker(self, acker: int, frame: AckFrame) -> Outgoing:
-        return Outgoing(self._acker_topic, acker, encode(frame))
+        return Outgoing(self._acker_topic, acker, self._write(frame))
 
     def _frames(self, lane: Lane) -> Iterator[Outgoing]:
         rows = lane.take()
@@ -157,9 +186,9 @@ class Outbox:
     def _sized(self, lane: Lane, rows: Rows) -> Iterator[Outgoing]:
         """One frame, or two halves of it, and so on, until each fits into a record."""
         try:
-            value = encode(
+            value = encode_tuples(
                 TupleFrame(
-                    VERSION,
+                    self._format,
                     lane.component,
                     lane.task,
                     lane.stream,
@@ -168,7 +197,8 @@ class Outbox:
                     rows.edges,
                     rows.more,
                     rows.columns,
-                )
+                ),
+                self._write,
             )
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             value, reason = b"", f"cannot be encoded as MessagePack: {error}"
@@ -182,14 +212,22 @@ class Outbox:
             yield from self._sized(lane, rows.part(0, half))
             yield from self._sized(lane, rows.part(half, rows.count))
             return
-        self.fails.update(root for root in (*unpack_ids(rows.roots), *rows.more.get(0, ())) if root)
-        self.too_large.append(TooLarge(lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason))
+        pairs = dict(zip(unpack_ids(rows.roots), unpack_ids(rows.edges), strict=True)) | rows.more.get(0, {})
+        pairs.pop(0, None)
+        self.refuse(TooLarge(lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs))
+
+    def refuse(self, tuple: TooLarge) -> None:
+        """Fails the trees of a tuple that cannot be sent."""
+        self.fails.update(tuple.pairs)
+        self.too_large.append(tuple)
 
 
 class CompletionBox:
     """What the acker tasks of one process tell spout tasks, until it is drained."""
 
     def __init__(self, topology: Topology) -> None:
+        self._format = topology.config.topology_frame_format
+        self._write = WRITERS[self._format]
         self.places = {
             task: (topology.completions_topic(spout.id), partition)
             for spout in topology.spouts
@@ -203,7 +241,7 @@ class CompletionBox:
         self.undeliverable = 0
         """News for tasks that are no spout's: rows from before a change of the topology. They are dropped."""
 
-    def drain(self, acker: int) -> list[Outgoing]:
+    def drain(self) -> list[Outgoing]:
         """The completion frames collected since the last call."""
         sends: list[Outgoing] = []
         for task in {*self.acked, *self.failed, *self.reset}:
@@ -214,7 +252,7 @@ class CompletionBox:
             topic, partition = self.places[task]
             for at in range(0, max(map(len, news)), _MAX_ROWS):
                 columns = [pack_ids(roots[at : at + _MAX_ROWS]) for roots in news]
-                sends.append(Outgoing(topic, partition, encode(CompletionFrame(VERSION, acker, *columns))))
+                sends.append(Outgoing(topic, partition, self._write(CompletionFrame(self._format, 0, *columns))))
         self.acked, self.failed, self.reset = {}, {}, {}
         return sends
 

@@ -8,7 +8,8 @@ CRC-32 of the MessagePack form, not with Python's salted `hash`.
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import cycle
-from typing import Any
+from reprlib import Repr
+from typing import Any, assert_never
 from zlib import crc32
 
 import msgspec
@@ -20,31 +21,38 @@ from kstorm.errors import EmitError
 from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
 from kstorm.topology.groupings import (
     AllGrouping,
+    ChoosingGrouping,
     CustomGrouping,
     DirectGrouping,
     FieldsGrouping,
     GlobalGrouping,
-    Grouping,
+    NoneGrouping,
     PartialKeyGrouping,
+    ShuffleGrouping,
 )
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
 """From a tuple's values to the lanes it goes into."""
 
 _CACHED_KEYS = 65_536
+_shown = Repr()  # of bounded length and depth: what cannot be a key may be a million levels deep
+_shown.maxother = _shown.maxstring = 100
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class StreamRoutes:
     """Where the tuples of one stream of one task go."""
 
-    __slots__ = ("choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
+    __slots__ = ("choose", "choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
 
     def __init__(self, fields: Fields, is_direct: bool) -> None:
         self.fields = len(fields)
         self.is_direct = is_direct
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
+        """One a consumer."""
+        self.choose: Chooser = _nowhere
+        """All of them at once: a tuple is put into a lane only when every grouping has chosen, as any of them may raise."""
         self.spreaders: list[Spreader] = []
         """As the choosers, for batches."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
@@ -66,6 +74,7 @@ def routes(topology: Topology, component: str, task_index: int, outbox: Outbox) 
                 choose = _chooser(grouping, lanes, stream.fields, context, stream.id)
                 route.choosers.append(choose)
                 route.spreaders.append(_spreader(grouping, lanes, stream.fields, context, choose))
+        route.choose = _together(route.choosers)
     return table
 
 
@@ -74,7 +83,7 @@ def stable_hash(values: Sequence[Any]) -> int:
     try:
         return crc32(_encode([_canonical(value) for value in values]))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EmitError(f"cannot group by {list(values)!r}: {error}") from None
+        raise EmitError(f"cannot group by {_shown.repr(list(values))}: {error}") from None
 
 
 def _canonical(value: Any) -> Any:
@@ -102,7 +111,9 @@ def _lanes(
     return [outbox.lane(component, task, stream, topic, index, target) for index, target in enumerate(targets)]
 
 
-def _chooser(grouping: Grouping, lanes: list[Lane], fields: Fields, context: TopologyContext, stream: str) -> Chooser:
+def _chooser(
+    grouping: ChoosingGrouping, lanes: list[Lane], fields: Fields, context: TopologyContext, stream: str
+) -> Chooser:
     singles = [(lane,) for lane in lanes]
     match grouping:
         case FieldsGrouping(names):
@@ -116,12 +127,14 @@ def _chooser(grouping: Grouping, lanes: list[Lane], fields: Fields, context: Top
             return lambda _values: singles[0]
         case CustomGrouping(custom):
             return _by_user(custom, lanes, context, stream)
-        case _:
+        case ShuffleGrouping() | NoneGrouping():
             return _in_turn(singles, context.task_index)
+        case _:
+            assert_never(grouping)
 
 
 def _spreader(
-    grouping: Grouping, lanes: list[Lane], fields: Fields, context: TopologyContext, choose: Chooser
+    grouping: ChoosingGrouping, lanes: list[Lane], fields: Fields, context: TopologyContext, choose: Chooser
 ) -> Spreader:
     match grouping:
         case FieldsGrouping(names):
@@ -132,8 +145,21 @@ def _spreader(
             return to_everyone(lanes[:1])
         case PartialKeyGrouping() | CustomGrouping():
             return by_choice(choose)
-        case _:
+        case ShuffleGrouping() | NoneGrouping():
             return in_turn(lanes, context.task_index)
+        case _:
+            assert_never(grouping)
+
+
+def _nowhere(_values: Sequence[Any]) -> Sequence[Lane]:
+    return ()
+
+
+def _together(choosers: list[Chooser]) -> Chooser:
+    """What several choosers choose. A stream mostly has one consumer, and then this is its chooser."""
+    if len(choosers) == 1:
+        return choosers[0]
+    return (lambda values: [lane for choose in choosers for lane in choose(values)]) if choosers else _nowhere
 
 
 def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:
@@ -167,17 +193,48 @@ def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
     """The power of two choices: two candidates by hash, the one that this task has sent less to."""
+    if len(singles) == 1:
+        return lambda _values: singles[0]
     count = len(singles)
     sent = [0] * count
+    cache: dict[Any, tuple[int, int]] = {}
+    position = positions[0] if len(positions) == 1 else None
 
     def choose(values: Sequence[Any]) -> Sequence[Lane]:
-        key = [values[p] for p in positions]
-        first, second = stable_hash(key) % count, stable_hash(["second", *key]) % count
+        if position is None:
+            first, second = _two_tasks(stable_hash([values[p] for p in positions]), count)
+        else:
+            key = values[position]
+            try:
+                first, second = cache[key]
+            except (KeyError, TypeError):
+                first, second = candidates = _two_tasks(stable_hash((key,)), count)
+                if type(key) is str:  # as in `_by_fields`
+                    if len(cache) >= _CACHED_KEYS:
+                        cache.clear()
+                    cache[key] = candidates
         task = first if sent[first] <= sent[second] else second
         sent[task] += 1
         return singles[task]
 
     return choose
+
+
+_64_BITS = 2**64 - 1
+
+
+def _two_tasks(number: int, count: int) -> tuple[int, int]:
+    """Two different tasks out of `count` (at least 2) for the hash of a key; every pair is as likely as any other.
+
+    CRC-32 is linear: of keys of one length, hashes of two spellings of a key would differ by a constant. So its 32 bits
+    are mixed into 64 (the finalizer of SplitMix64), whose halves know nothing of each other.
+    """
+    number = number * 0x9E3779B97F4A7C15 & _64_BITS
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & _64_BITS
+    number ^= number >> 31
+    first, second = (number >> 32) % count, (number & 0xFFFFFFFF) % (count - 1)
+    return first, second + (second >= first)
 
 
 def _by_user(template: Any, lanes: list[Lane], context: TopologyContext, stream: str) -> Chooser:
@@ -186,7 +243,13 @@ def _by_user(template: Any, lanes: list[Lane], context: TopologyContext, stream:
     custom.prepare(context, context.component, stream, list(by_task))
 
     def choose(values: Sequence[Any]) -> Sequence[Lane]:
-        chosen = custom.choose_tasks(context.task_id, values)
+        try:
+            chosen = custom.choose_tasks(context.task_id, values)
+        except Exception as error:
+            raise EmitError(
+                f"{type(custom).__name__}.choose_tasks raised {type(error).__name__} for a tuple of {context.component!r} on "
+                f"the stream {stream!r}: {error}"
+            ) from error
         try:
             return [by_task[task] for task in chosen]
         except (KeyError, TypeError):

@@ -4,7 +4,7 @@ The spout's clock is the authority on timeouts, and the spout trusts nobody: new
 is counted and ignored.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -12,7 +12,6 @@ from kstorm.core.collectors import Observer, check_columns, direct_lanes
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds, columns_of
-from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
@@ -50,9 +49,9 @@ class SpoutCollector:
         """See `kstorm.topology.SpoutOutputCollector.emit`."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes: Iterator[Lane] | Sequence[Lane] = direct_lanes(route, self._task.component, values, stream, task)
+            lanes = direct_lanes(route, self._task.component, values, stream, task)
         else:
-            lanes = [lane for choose in route.choosers for lane in choose(values)]
+            lanes = route.choose(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
@@ -168,7 +167,7 @@ class SpoutTask:
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []
         self._now = now
-        self._rotate_every = self.config.topology_message_timeout_secs / (_BUCKETS - 1)
+        self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
 
     def activate(self) -> Steps:
@@ -206,6 +205,10 @@ class SpoutTask:
         self._pass_time(now)
         acked, failed, reset = unpack_ids(frame.acked), unpack_ids(frame.failed), unpack_ids(frame.reset)
         return self._told(acked, failed, reset)
+
+    def tick_is_due(self, now: float) -> bool:
+        """Whether `tick` may have something to do."""
+        return now >= self._next_rotation or bool(self._overdue or self._at_once)
 
     def tick(self, now: float) -> Steps:
         """Fails what has been in flight for longer than the message timeout."""

@@ -65,10 +65,17 @@ def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
 
     def spread(columns: Sequence[list[Any]], _count: int) -> Iterator[tuple[Lane, Selection]]:
         rows_of: dict[Lane, list[int]] = {}
+        again: list[
+            tuple[Lane, list[int]]
+        ] = []  # a selection has a row once, as numpy's `vals[rows] ^= edges` asks for
         for row, values in enumerate(zip(*columns, strict=True)):
             for lane in choose(values):
-                rows_of.setdefault(lane, []).append(row)
-        return ((lane, np.array(rows, np.intp)) for lane, rows in rows_of.items())
+                rows = rows_of.setdefault(lane, [])
+                if rows and rows[-1] == row:
+                    again.append((lane, [row]))
+                else:
+                    rows.append(row)
+        return ((lane, np.array(rows, np.intp)) for lane, rows in (*rows_of.items(), *again))
 
     return spread
 

@@ -2,20 +2,26 @@
 
 One Kafka record is one frame, so that nothing is done per tuple that can be done per frame. MessagePack by msgspec,
 each struct as an array whose first element is the format version; columns of 64-bit ids are packed little-endian bytes.
-What arrives on a topic is data, never code, and anything that is not a frame of this version is refused with a
+What arrives on a topic is data, never code, and anything that is not a frame of a version that is read is refused with a
 `FrameError`: the runtime puts it into the dead letters and goes on.
+
+A release reads its own format and the one before it (`READERS`), and writes the one that `topology_frame_format` names
+(`WRITERS`). So a format changes in two rollouts: of the release that reads both, then of the setting. In between no process
+gets what it cannot read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import pack, unpack
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
+from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
 
 VERSION: Final = 1
+"""The newest format: the structs below are as it has them."""
 MAX_ID: Final = (1 << 64) - 1
 
 
@@ -40,6 +46,17 @@ class TupleFrame(Struct, array_like=True):
     """The values: one list a field, each `count` long."""
 
 
+class Salvaged(TupleFrame, array_like=True):
+    """What was left of a `TupleFrame` of which some tuples do not decode. Nobody sends one."""
+
+    lost: int = 0
+    """How many do not."""
+    lost_pairs: Mapping[int, int] = {}
+    """Their trees, each with the XOR of the lost edges there."""
+    reason: str = ""
+    """What was wrong with one of them."""
+
+
 class AckFrame(Struct, array_like=True):
     """News of trees for one acker task, XOR-folded per root."""
 
@@ -61,7 +78,8 @@ class CompletionFrame(Struct, array_like=True):
     """What became of trees, for one spout task."""
 
     version: int
-    acker: int
+    unused: int
+    """Always 0, and kept so that processes of before read the frame."""
     acked: bytes = b""
     failed: bytes = b""
     reset: bytes = b""
@@ -70,30 +88,92 @@ class CompletionFrame(Struct, array_like=True):
 Frame = TupleFrame | AckFrame | CompletionFrame
 _F = TypeVar("_F", TupleFrame, AckFrame, CompletionFrame)
 
+
+class _Head(Struct, array_like=True):
+    """What frames of all formats begin with."""
+
+    version: int
+
+
 _encoder = msgspec.msgpack.Encoder()
-_decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (TupleFrame, AckFrame, CompletionFrame)
+_skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+
+Writer = Callable[[Frame], bytes]
+WRITERS: Final[dict[int, Writer]] = {VERSION: _encoder.encode}
+"""By format, what makes a record value of a frame whose `version` is that format's."""
+
+READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
+    kind: {VERSION: msgspec.msgpack.Decoder(kind).decode} for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
+"""By kind and format, what makes a frame of a record value, as a struct of the newest format that keeps its `version`."""
 
 
 def encode(frame: Frame) -> bytes:
-    """The record value of a frame. Raises `TypeError` on a value that MessagePack has no form for."""
+    """The record value of a frame, in the newest format. Raises `TypeError` on a value that MessagePack has no form for."""
     return _encoder.encode(frame)
 
 
+def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
+    """As `write`; raises `ValueError` as well if a value breaks the frame, so that nothing of it could be read.
+
+    A `msgspec.Raw` does if it is not just one value: it is copied as it is. The look costs a quarter of the encoding.
+    """
+    data = write(frame)
+    try:
+        _skip(data)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"a msgspec.Raw in it is not one value of MessagePack: {error}") from None
+    return data
+
+
 def decode(kind: type[_F], data: bytes | None) -> _F:
-    """Reads a record value; raises `FrameError` saying what is wrong with it."""
+    """Reads a record value; raises `FrameError` saying what is wrong with it.
+
+    A frame of tuples some of which do not decode comes back as what is `Salvaged` of it.
+    """
     if data is None:
         raise FrameError(f"a record without a value is no {kind.__name__}")
+    readers = READERS[kind]
+    version = data[1] if len(data) > 1 else -1  # the second byte of a short array that begins with a small number
+    read = readers.get(version)
+    if read is None:
+        version, read = _look_closer(kind, data, readers)
     try:
-        frame: _F = _decoders[kind].decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
-    if frame.version != VERSION:
-        raise FrameError(f"a {kind.__name__} of format version {frame.version}; this kstorm reads version {VERSION}")
+        frame: _F = read(data)
+    except UNREADABLE as error:
+        salvaged = _salvaged(data) if kind is TupleFrame else None
+        if salvaged is None:
+            raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
+        frame = cast("_F", salvaged)
+    if frame.version != version:
+        raise _not_read(kind, frame.version, readers)
     if type(frame) is TupleFrame:
         _check_tuples(frame)
     return frame
+
+
+def _look_closer(
+    kind: type, data: bytes, readers: Mapping[int, Callable[[bytes], Any]]
+) -> tuple[int, Callable[[bytes], Any]]:
+    """The format of a frame, and its reader. Raises `FrameError` if there is none."""
+    try:
+        version = _decode_head(data).version
+    except UNREADABLE as error:
+        raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
+    if version not in readers:
+        raise _not_read(kind, version, readers)
+    return version, readers[version]
+
+
+def _not_read(kind: type, version: int, readers: Iterable[int]) -> FrameError:
+    read = " and ".join(map(str, sorted(readers)))
+    advice = (
+        "a newer kstorm wrote it: leave topology_frame_format as it was until every process has the release that reads it"
+        if version > max(readers)
+        else "an older kstorm wrote it: upgrade by one format at a time, or drain the topology before the upgrade"
+    )
+    return FrameError(f"a {kind.__name__} of format version {version}; this kstorm reads version {read}; {advice}")
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -113,6 +193,39 @@ def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
     if len(roots) != len(vals):
         raise FrameError(f"{len(roots)} bytes of roots beside {len(vals)} of values: the columns must be of one length")
     return zip(unpack_ids(roots), unpack_ids(vals), strict=True)
+
+
+def _salvaged(data: bytes) -> Salvaged | None:
+    """The tuples that can be read of a frame that cannot; None if it is no frame at all."""
+    try:
+        found = read_by_value(data)
+    except (*UNREADABLE, FrameError):
+        return None
+    shell, bad = found.shell, found.bad
+    if shell.version != VERSION:
+        return None  # what another format has in these places is not known
+    _check_tuples(cast("TupleFrame", shell))
+    kept = [position for position in range(shell.count) if position not in bad]
+    roots, edges = unpack_ids(shell.roots), unpack_ids(shell.edges)
+    lost: dict[int, int] = {}
+    for at in bad:
+        for root, edge in (*zip(roots[at : at + 1], edges[at : at + 1], strict=True), *shell.more.get(at, {}).items()):
+            if root:
+                lost[root] = lost.get(root, 0) ^ edge
+    return Salvaged(
+        shell.version,
+        shell.component,
+        shell.task,
+        shell.stream,
+        len(kept),
+        pack_ids([roots[position] for position in kept]) if roots else b"",
+        pack_ids([edges[position] for position in kept]) if edges else b"",
+        {now: shell.more[before] for now, before in enumerate(kept) if before in shell.more},
+        [[column[position] for position in kept] for column in found.columns],
+        lost=len(bad),
+        lost_pairs=lost,
+        reason=next(iter(bad.values()), ""),
+    )
 
 
 def _check_tuples(frame: TupleFrame) -> None:

@@ -1,6 +1,7 @@
 """Both ends of a topology on Kafka: `KafkaSpout` and `KafkaBolt`, and what configures them."""
 
 from kstorm.kafka.bolt import KafkaBolt
+from kstorm.kafka.callback import ProducerCallback, RecordMetadata
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, KafkaConfig, ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.hosts import BrokerHosts, GlobalPartitionInformation, KafkaHosts, StaticHosts, ZkHosts
@@ -13,10 +14,11 @@ from kstorm.kafka.mapper import (
     TupleToKafkaMapper,
 )
 from kstorm.kafka.offsets import StoredOffset
-from kstorm.kafka.partition_manager import EmitState, KafkaMessageId, PartitionManager
+from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.partitions import calculate_partitions_for_task
 from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition
-from kstorm.kafka.retry import ExponentialBackoffRetryManager, FailedMessageRetryManager
+from kstorm.kafka.retry import ExponentialBackoffRetryManager
+from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import (
     JsonScheme,
     KeyValueScheme,
@@ -27,6 +29,7 @@ from kstorm.kafka.scheme import (
     Scheme,
     SchemeAsMultiScheme,
     StringKeyValueScheme,
+    StringMultiSchemeWithTopic,
     StringScheme,
 )
 from kstorm.kafka.serializer import (
@@ -47,7 +50,6 @@ __all__ = [
     "BrokerHosts",
     "BytesSerializer",
     "DefaultTopicSelector",
-    "EmitState",
     "ExponentialBackoffRetryManager",
     "FailedMessageRetryManager",
     "FieldIndexTopicSelector",
@@ -72,7 +74,9 @@ __all__ = [
     "PartitionCoordinator",
     "PartitionManager",
     "ProcessingGuarantee",
+    "ProducerCallback",
     "RawMultiScheme",
+    "RecordMetadata",
     "Scheme",
     "SchemeAsMultiScheme",
     "Serializer",
@@ -81,6 +85,7 @@ __all__ = [
     "StaticHosts",
     "StoredOffset",
     "StringKeyValueScheme",
+    "StringMultiSchemeWithTopic",
     "StringScheme",
     "StringSerializer",
     "TopicSelector",

@@ -9,12 +9,15 @@ not written. A replayed tuple may be written twice.
 import asyncio
 import copy
 import logging
-from collections import deque
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
 from kstorm.errors import BrokerError, ConfigError, KstormError, NotYetError
+from kstorm.kafka.callback import ProducerCallback, RecordMetadata
+from kstorm.kafka.held import HeldTuples
 from kstorm.kafka.lineage import Lineage
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
@@ -22,10 +25,10 @@ from kstorm.kafka.mapper import (
     TopicSelector,
     TupleToKafkaMapper,
 )
-from kstorm.kafka.ports import BatchDelivery, Delivery, KafkaPorts, RecordWriter
+from kstorm.kafka.ports import KafkaPorts, OnBatchDelivery, OnDelivery, RecordWriter
 from kstorm.kafka.serializer import AnySerializer, Serializer, close_serializer, column, open_serializer
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
-from kstorm.topology.components import Maybe
+from kstorm.topology.component import Maybe
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +49,12 @@ class KafkaBolt(Bolt):
         self._lineage: Lineage | None = None
         self._async = True
         self._fire_and_forget = False
-        self._held: list[Tuple] = []
-        self._trying = False
+        self._callback: ProducerCallback | None = None
+        self._held: HeldTuples
         self._trials = 0
         self._written = 0
         self._skipped = 0
+        self._expired = 0
         self._lost = 0
         self._failing: str | None = None
 
@@ -93,6 +97,15 @@ class KafkaBolt(Bolt):
         self._properties = dict(properties)
         return self
 
+    def with_producer_callback(self, callback: ProducerCallback) -> Self:
+        """Has `callback` called with the end of each record and its tuple, after the tuple was acked or failed.
+
+        The bolt has a producer of its own then, which reports every record, and writes tuples one by one: some microseconds
+        a record. Without a callback nobody pays for this.
+        """
+        self._callback = callback
+        return self
+
     def with_async(self, enabled: bool = True) -> Self:
         """Whether the next tuple is executed before the broker has this one's record: the default. Without, one record is
         on its way at a time, in the order of the tuples: as slow as a round trip each."""
@@ -117,6 +130,20 @@ class KafkaBolt(Bolt):
         self._lineage = Lineage(topic, partition, offset, part)
         return self
 
+    def refuses_exactly_once(self) -> str:
+        """See `Component.refuses_exactly_once`."""
+        if self._fire_and_forget:
+            return "its KafkaBolt has .with_fire_and_forget(), with which records may be lost: leave it out"
+        if self._properties is not None:
+            return (
+                "its KafkaBolt has a producer of its own (.with_producer_properties), and its records must be in the transaction "
+                "of the process, on the same Kafka: leave it out, or write to the other cluster in a topology that reads this "
+                "one's sink topic"
+            )
+        if self._callback is not None:
+            return "its KafkaBolt has a producer callback, and nobody hears of single records of a transaction: leave it out"
+        return ""
+
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Opens the producer. Raises `ConfigError` without a topic selector or on settings that cannot work."""
         super().prepare(config, context, collector)
@@ -124,14 +151,21 @@ class KafkaBolt(Bolt):
         ports = KafkaPorts.of(context)
         open_serializer(self._key_serializer, is_key=True)
         open_serializer(self._value_serializer, is_key=False)
+        # Exactly once nobody replays a tuple that was held for too long, so it is held until its record can be made.
+        self._patience = math.inf if config.exactly_once else config.topology_message_timeout_secs
+        self._held = HeldTuples(self._patience)
         own = self._properties
+        if self._callback is not None:
+            self._callback.prepare(config, context)
+            own = {**(own or {}), "delivery.report.only.error": False}  # else nobody knows where a record is
         self._writer: RecordWriter = ports.open_shared_writer() if own is None else ports.open_writer(own)
 
     def execute(self, tuple: Tuple) -> Maybe:
         """Hands the record to the producer; the tuple is acked or failed on the broker's report.
 
         A tuple without a topic is acked and counted as skipped, with a warning (Storm's rule). A tuple whose serializer
-        raises `NotYetError` is kept until it does not.
+        raises `NotYetError` is held until it does not, or for the message timeout, after which it fails. While too many are
+        held this waits for room.
         """
         if tuple.is_tick:
             return None
@@ -141,17 +175,9 @@ class KafkaBolt(Bolt):
             return None
         if not self._async:
             return self._write_and_wait(topic, tuple)
-        if self._held and not self._trying:
-            self._held.append(tuple)  # behind those, so that their order is kept
-            return None
-        try:
-            if self._fire_and_forget:
-                self._write(topic, tuple, self._forgotten)
-                self.collector.ack(tuple)
-            else:
-                self._write(topic, tuple, partial(self._delivered, tuple))
-        except NotYetError as error:
-            self._hold(tuple, error)
+        if self._held.full:
+            return self._wait_for_room(topic, tuple)
+        self._write_or_hold(topic, tuple)
         return None
 
     def execute_batch(self, batch: TupleBatch) -> Any:
@@ -162,11 +188,12 @@ class KafkaBolt(Bolt):
             or type(self._mapper) is not FieldNameBasedTupleToKafkaMapper
             or not self._async
             or self._held
+            or self._callback is not None
         ):
             return NotImplemented
         topic, fields = self._selector.topic, batch.source.fields
         keys = batch[self._mapper.key_field] if self._mapper.key_field in fields else [None] * len(batch)
-        on_done: BatchDelivery = partial(self._batch_delivered, batch)
+        on_done: OnBatchDelivery = partial(self._batch_delivered, topic, batch)
         if self._fire_and_forget:
             on_done = partial(self._batch_forgotten, len(batch))
         try:
@@ -178,22 +205,29 @@ class KafkaBolt(Bolt):
                 None if self._lineage is None else self._lineage.of_batch(batch),
             )
         except NotYetError:
-            return NotImplemented  # one by one, they are kept
+            return NotImplemented  # one by one, they are held
         if self._fire_and_forget:
             self.collector.ack_batch(batch)
         return None
 
     async def cleanup(self) -> None:
-        """Closes a producer of its own. Tuples that it still keeps are replayed elsewhere."""
-        self._held = []
+        """Closes a producer of its own. Tuples that it still holds are replayed elsewhere."""
+        self._held.clear()
         await self._writer.close()
         for serializer in (self._key_serializer, self._value_serializer):
             await asyncio.to_thread(close_serializer, serializer)
 
     def metrics(self) -> dict[str, float]:
         """`written`: records that the broker has; `skipped`: tuples that no topic was selected for; `held`: tuples that wait
-        for their serializer; `lost`: records that were forgotten and that the broker did not take."""
-        return {"written": self._written, "skipped": self._skipped, "held": len(self._held), "lost": self._lost}
+        for their serializer; `expired`: those that waited for it in vain, and failed; `lost`: records that were forgotten and
+        that the broker did not take."""
+        return {
+            "written": self._written,
+            "skipped": self._skipped,
+            "held": len(self._held),
+            "expired": self._expired,
+            "lost": self._lost,
+        }
 
     def _checked(self, component: str) -> TopicSelector:
         """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
@@ -213,14 +247,37 @@ class KafkaBolt(Bolt):
                 )
         return self._selector
 
-    def _write(self, topic: str, tuple: Tuple, on_delivery: Delivery) -> None:
-        self._writer.write(
-            topic,
-            self._key_serializer.serialize(topic, self._mapper.get_key_from_tuple(tuple)),
-            self._value_serializer.serialize(topic, self._mapper.get_message_from_tuple(tuple)),
-            on_delivery,
-            None if self._lineage is None else self._lineage.of_tuple(tuple),
-        )
+    def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
+        """Holds a tuple if its record cannot be made yet, or if others wait before it, so that their order is kept."""
+        if self._held:
+            self._held.add(topic, tuple)
+            return
+        try:
+            self._send(topic, tuple)
+        except NotYetError as error:
+            self._held.add(topic, tuple)
+            self._try_again_soon(error)
+
+    async def _wait_for_room(self, topic: str, tuple: Tuple) -> None:
+        await self._held.room()
+        self._write_or_hold(topic, tuple)
+
+    def _send(self, topic: str, tuple: Tuple) -> None:
+        if self._fire_and_forget:
+            self._write(topic, tuple, partial(self._forgotten, tuple))
+            self.collector.ack(tuple)
+        else:
+            self._write(topic, tuple, partial(self._delivered, tuple))
+
+    def _write(self, topic: str, tuple: Tuple, on_delivery: OnDelivery) -> None:
+        key = self._key_serializer.serialize(topic, self._mapper.get_key_from_tuple(tuple))
+        value = self._value_serializer.serialize(topic, self._mapper.get_message_from_tuple(tuple))
+        headers = None if self._lineage is None else self._lineage.of_tuple(tuple)
+        try:
+            self._writer.write(topic, key, value, on_delivery, headers)
+        except BrokerError as error:
+            self._call_back(tuple, error, None)
+            raise
 
     async def _write_and_wait(self, topic: str, tuple: Tuple) -> None:
         reported = asyncio.Event()
@@ -229,11 +286,15 @@ class KafkaBolt(Bolt):
             self._delivered(tuple, error, record)
             reported.set()
 
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 self._write(topic, tuple, delivered)
             except NotYetError as error:
                 self._tell_if_long(error)
+                if time.monotonic() >= deadline:
+                    self._expire(tuple)
+                    return
                 await asyncio.sleep(_TRY_AGAIN_SECS)
             else:
                 self._trials = 0
@@ -245,12 +306,28 @@ class KafkaBolt(Bolt):
             self._written += 1
             self._failing = None
             self.collector.ack(tuple)
-            return
+        else:
+            self._refused(tuple, error)
+        self._call_back(tuple, error, record)
+
+    def _refused(self, tuple: Tuple, error: object) -> None:
         self._tell(BrokerError(f"records of {self.context.component!r} are not written: {error}"))
         self.collector.fail(tuple)
 
-    def _forgotten(self, error: object | None, record: object) -> None:
+    def _forgotten(self, tuple: Tuple, error: object | None, record: object) -> None:
         self._batch_forgotten(1, [] if error is None else [error])
+        self._call_back(tuple, error, record)
+
+    def _call_back(self, tuple: Tuple, error: object | None, record: object) -> None:
+        if self._callback is None:
+            return
+        try:
+            if error is None:
+                self._callback.on_completion(RecordMetadata.of(record), None, tuple)
+            else:
+                self._callback.on_completion(None, BrokerError(str(error)), tuple)
+        except Exception as raised:  # noqa: BLE001 - the user's code may raise anything; the record's fate is settled
+            self.collector.report_error(raised)
 
     def _batch_forgotten(self, size: int, errors: Sequence[object]) -> None:
         self._written += size - len(errors)
@@ -260,38 +337,45 @@ class KafkaBolt(Bolt):
         else:
             self._failing = None
 
-    def _batch_delivered(self, batch: TupleBatch, errors: Sequence[object]) -> None:
+    def _batch_delivered(self, topic: str, batch: TupleBatch, errors: Sequence[object]) -> None:
         if not errors:
             self._written += len(batch)
             self._failing = None
             self.collector.ack_batch(batch)
             return
-        self._execute_again(list(batch.tuples()))
+        for tuple in batch.tuples():
+            self._without_raising(topic, tuple, self._write_or_hold)
 
-    def _execute_again(self, tuples: Sequence[Tuple]) -> None:
-        """Nobody is there to fail a tuple whose record cannot be made or handed over."""
-        for tuple in tuples:
-            try:
-                self.execute(tuple)
-            except Exception as error:  # noqa: BLE001 - whatever a mapper or a serializer raises
-                self._delivered(tuple, error, None)
+    def _without_raising(self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]) -> None:
+        """Nobody is there to fail a tuple whose record cannot be made or handed over. Raises `NotYetError` only."""
+        try:
+            write(topic, tuple)
+        except NotYetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a mapper or a serializer raises
+            self._refused(tuple, error)
 
-    def _hold(self, tuple: Tuple, error: NotYetError) -> None:
-        """Keeps a tuple, neither acked nor failed, until its record can be made. A tree that waits too long is replayed."""
-        self._held.append(tuple)
-        if len(self._held) == 1:
-            self._tell_if_long(error)
-            asyncio.get_running_loop().call_later(_TRY_AGAIN_SECS, self._try_again)
+    def _try_again_soon(self, error: NotYetError) -> None:
+        """Tries those that are held in a moment. A trial that nobody needs any more does nothing."""
+        self._tell_if_long(error)
+        asyncio.get_running_loop().call_later(_TRY_AGAIN_SECS, self._try_again)
 
     def _try_again(self) -> None:
-        held, self._held = deque(self._held), []
-        self._trying = True
-        while held and not self._held:
-            self._execute_again([held.popleft()])
-        self._trying = False
-        self._held += held
-        if not self._held:
-            self._trials = 0
+        for tuple in self._held.take_expired():
+            self._expire(tuple)
+        while self._held:
+            topic, tuple = self._held.first.topic, self._held.first.tuple
+            try:
+                self._without_raising(topic, tuple, self._send)
+            except NotYetError as error:
+                self._try_again_soon(error)
+                return
+            self._held.take_first()
+        self._trials = 0
+
+    def _expire(self, tuple: Tuple) -> None:
+        self._expired += 1
+        self.collector.fail(tuple)
 
     def _tell_if_long(self, error: NotYetError) -> None:
         self._trials += 1

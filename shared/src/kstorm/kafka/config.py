@@ -7,15 +7,22 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from kstorm.errors import ConfigError
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
+from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
 from kstorm.topology import DEFAULT_STREAM
 
-if TYPE_CHECKING:
-    from kstorm.kafka.retry import FailedMessageRetryManager
+SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": False,
+    "auto.offset.reset": "error",
+}
+"""Properties of librdkafka's consumer that nobody can set otherwise: which offsets are stored, and what becomes of one that is
+out of range, is the spout's business."""
 
 EARLIEST_TIME: Final = -2
 """`start_offset_time`: the oldest message that the topic still has."""
@@ -81,7 +88,8 @@ class KafkaConfig:
     offset is stored. A restarted process of the same deployment resumes in any case."""
 
     start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
-    """Where to start a partition of which no offset is stored: `EARLIEST_TIME`, `LATEST_TIME`, or a Unix time in ms."""
+    """Where to start a partition of which no offset is stored: `EARLIEST_TIME`, `LATEST_TIME`, or a Unix time in ms. With
+    `LATEST_TIME` a partition or topic that is found later starts at its beginning."""
 
     max_offset_behind: int | None = field(default=None, kw_only=True)
     """Most offsets to be behind. A stored offset further than this behind the one of `start_offset_time` is given up
@@ -96,7 +104,8 @@ class KafkaConfig:
     `/metrics` has them whenever he likes."""
 
     kafka_properties: Mapping[str, str | int | float | bool] = field(default_factory=dict, kw_only=True, repr=False)
-    """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above."""
+    """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above. Those of
+    `SPOUTS_OWN_PROPERTIES` are refused."""
 
     def __post_init__(self) -> None:
         if not self.topic:
@@ -105,6 +114,7 @@ class KafkaConfig:
             raise ConfigError(f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or StaticHosts")
         self._check_topic()
         check_multi_scheme(self.scheme)
+        self._check_properties()
         for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("buffer_size_bytes", "metrics_time_bucket_size_in_secs"):
@@ -112,6 +122,15 @@ class KafkaConfig:
         _check_at_least("start_offset_time", self.start_offset_time, EARLIEST_TIME)
         if self.max_offset_behind is not None:
             _check_at_least("max_offset_behind", self.max_offset_behind, 0)
+
+    def _check_properties(self) -> None:
+        for name, value in SPOUTS_OWN_PROPERTIES.items():
+            asked = self.kafka_properties.get(name, value)
+            if str(asked).lower() != str(value).lower():
+                raise ConfigError(
+                    f"kafka_properties has {name}={asked!r}, but it must be {str(value).lower()}: the spout stores its offsets "
+                    "itself, see processing_guarantee, start_offset_time and use_start_offset_time_if_offset_out_of_range"
+                )
 
     def _check_topic(self) -> None:
         hosts, topic = self.hosts, self.topic

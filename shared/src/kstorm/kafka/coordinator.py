@@ -1,4 +1,4 @@
-"""Which partitions a spout task reads right now, and from where (the seed's `PartitionCoordinator`).
+"""Which partitions a spout task reads right now, and from where (Storm's `PartitionCoordinator`).
 
 At every tick: take notice of partitions that came or went; start what this task owns and whose lock it holds; stop what was
 taken over; set a partition whose offset the broker no longer has onto one that it has. A partition that stays this
@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kstorm.errors import BrokerError, ConfigError, FencedError
-from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
 from kstorm.kafka.ports import (
+    UNKNOWN_BROKER,
     Broker,
     OffsetStore,
     Ownership,
@@ -38,8 +39,12 @@ class _Slot:
     """A partition that this task shall read."""
 
     partition: Partition
+    late: bool = False
+    """Whether it was not there when this task first looked: nobody can have meant to skip what it holds."""
     manager: PartitionManager | None = None
     """None until it could be started."""
+    begin: int | None = None
+    """Where it is to be started, once this is stored."""
     out_of_range: bool = False
     """Whether the broker did not have the offset to read from."""
     rest_until: float = 0.0
@@ -134,12 +139,13 @@ class PartitionCoordinator(ABC):
         known = self._source.partitions(self._config.topic)
         if known is None or known is self._known:
             return
-        changed = not self._looked or list(known) != list(self._known)
-        self._known, self._looked = known, True
+        late, self._looked = self._looked, True
+        changed = not late or list(known) != list(self._known)
+        self._known = known
         if changed:
-            self._reassign(list(known))
+            self._reassign(list(known), late)
 
-    def _reassign(self, partitions: list[Partition]) -> None:
+    def _reassign(self, partitions: list[Partition], late: bool) -> None:
         total, index = self._context.total_tasks, self._context.task_index
         if self._config.kafka_topic_wildcard_match:
             topology = self._context.topology  # to read what this very topology writes would never end
@@ -152,7 +158,7 @@ class PartitionCoordinator(ABC):
         for partition in [held for held in self._slots if held not in mine]:
             self._leave(self._slots.pop(partition), "the topic no longer has it")
         for partition in mine:
-            self._slots.setdefault(partition, _Slot(partition))
+            self._slots.setdefault(partition, _Slot(partition, late))
 
     def _start(self, slot: _Slot, now: float) -> None:
         if now < slot.rest_until:
@@ -164,11 +170,19 @@ class PartitionCoordinator(ABC):
             self._collector.report_error(error)
             slot.rest_until = now + self._config.hosts.refresh_freq_secs
             return
-        offset = self._resume_at(partition, stored)
+        offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
         if offset is None:
             return
-        log.info("%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none")
-        self._read(slot, offset, stored.offset if stored else None)
+        if stored is None or stored.offset != offset:
+            if slot.begin is None:
+                log.info(
+                    "%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none"
+                )
+                self._begin(slot, offset)
+            return
+        if slot.begin is None:
+            log.info("%s goes on at offset %d", _name(partition), offset)
+        self._read(slot, offset)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """What was stored, unless another deployment stored it and that is to be ignored. Then it counts as nothing: where
@@ -176,17 +190,33 @@ class PartitionCoordinator(ABC):
         ignored = self._config.ignore_zk_offsets and stored is not None and stored.topology.id != self._topology.id
         return None if ignored else stored
 
-    def _resume_at(self, partition: Partition, stored: StoredOffset | None) -> int | None:
+    def _resume_at(self, slot: _Slot, stored: StoredOffset | None) -> int | None:
         """Where to start; None while that is being looked up."""
-        config = self._config
+        behind = self._config.max_offset_behind
         if stored is None:
-            return self._source.offset_for(partition, config.start_offset_time)
-        if config.max_offset_behind is None:
+            return self._look_up_start(slot)
+        if behind is None:
             return stored.offset
-        start = self._source.offset_for(partition, config.start_offset_time)
+        start = self._look_up_start(slot)
         if start is None:
             return None
-        return start if start - stored.offset > config.max_offset_behind else stored.offset
+        return start if start - stored.offset > behind else stored.offset
+
+    def _look_up_start(self, slot: _Slot) -> int | None:
+        """Where `start_offset_time` is now. Of a partition that was found later, `LATEST_TIME` is the beginning: what was
+        written before it was found was written while the spout was at work."""
+        time = self._config.start_offset_time
+        return self._source.offset_for(slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time)
+
+    def _begin(self, slot: _Slot, offset: int) -> None:
+        """Has a new start stored. Nothing is emitted before it is: after a crash the partition would start elsewhere, and
+        skip what had been emitted and not finished. The next ticks look whether it is stored."""
+        slot.begin = offset
+        leader = self._known.get(slot.partition, UNKNOWN_BROKER)
+        try:
+            self._offsets.save(slot.partition, StoredOffset.of(self._topology, slot.partition, offset, leader))
+        except FencedError as error:
+            log.warning("%s", error)  # the next tick drops it
 
     def _start_over(self, slot: _Slot, now: float) -> None:
         """The broker does not have the offset that `slot` stands at."""
@@ -196,13 +226,13 @@ class PartitionCoordinator(ABC):
         if not self._config.use_start_offset_time_if_offset_out_of_range:
             if now >= slot.rest_until:
                 slot.out_of_range = False
-                self._source.assign(slot.partition, manager.next_offset)
+                self._assign(manager, manager.next_offset)
             return
-        offset = self._source.offset_for(slot.partition, self._config.start_offset_time)
+        offset = self._look_up_start(slot)
         if offset is None:
             return
         slot.out_of_range = False
-        if offset >= manager.next_offset:
+        if offset >= manager.next_offset and (manager.pending or manager.waiting):
             # What lay between is gone. The messages in flight are still this manager's to finish.
             log.warning(
                 "%s goes on at offset %d: the broker no longer has %d",
@@ -210,30 +240,39 @@ class PartitionCoordinator(ABC):
                 offset,
                 manager.next_offset,
             )
-            self._source.assign(slot.partition, offset)
+            self._assign(manager, offset)
             return
-        log.warning(
-            "%s starts again at offset %d: it ends before %d, so it is not the log that was read; %d messages in flight are let go",
-            _name(slot.partition),
-            offset,
-            manager.next_offset,
-            manager.pending,
-        )
-        self._read(slot, offset, manager.committed_to)
+        if offset >= manager.next_offset:
+            why = f"the broker no longer has {manager.next_offset}"
+        else:
+            why = (
+                f"it ends before {manager.next_offset}, so it is not the log that was read; {manager.pending} messages in "
+                "flight are let go"
+            )
+        log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
+        self._source.unassign(slot.partition)
+        slot.manager, slot.rest_until = None, 0.0
+        self._begin(slot, offset)
 
-    def _read(self, slot: _Slot, offset: int, stored: int | None) -> None:
+    def _read(self, slot: _Slot, offset: int) -> None:
+        """From an offset that is stored."""
         self._epochs += 1
+        slot.begin = None
         slot.manager = PartitionManager(
-            slot.partition, self._config, self._collector, offset=offset, stored=stored, epoch=self._epochs
+            slot.partition, self._config, self._collector, offset=offset, stored=offset, epoch=self._epochs
         )
-        self._source.assign(slot.partition, offset)
+        self._assign(slot.manager, offset)
+
+    def _assign(self, manager: PartitionManager, offset: int) -> None:
+        self._source.assign(manager.partition, offset)
+        manager.paused = False
 
     def _commit(self, manager: PartitionManager) -> None:
         offset = manager.commit()
         if offset is None:
             return
         partition = manager.partition
-        leader = self._known.get(partition, Broker("", -1))
+        leader = self._known.get(partition, UNKNOWN_BROKER)
         try:
             self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader))
         except FencedError as error:
@@ -255,6 +294,7 @@ class PartitionCoordinator(ABC):
                     "%s is dropped with %d messages in flight: %s", _name(slot.partition), slot.manager.pending, why
                 )
             slot.manager = None
+        slot.begin = None
         slot.out_of_range = False
         self._source.unassign(slot.partition)
         self._offsets.release(slot.partition)
@@ -271,7 +311,7 @@ class PartitionCoordinator(ABC):
 class ZkCoordinator(PartitionCoordinator):
     """Looks for partitions every `refresh_freq_secs` of the hosts, and within a second of a failed fetch.
 
-    The name is the seed's; where it looks is the hosts' choice, ZooKeeper or Kafka itself.
+    The name is Storm's; where it looks is the hosts' choice, ZooKeeper or Kafka itself.
     """
 
     _next_refresh = float("-inf")

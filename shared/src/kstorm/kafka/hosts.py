@@ -1,4 +1,4 @@
-"""Where a `KafkaSpout` finds the brokers and partitions of its topic: the seed's `BrokerHosts`.
+"""Where a `KafkaSpout` finds the brokers and partitions of its topic: Storm's `BrokerHosts`.
 
 `KafkaHosts` asks Kafka itself and is what to use. `ZkHosts` reads the ZooKeeper of a Kafka that still has one (up to
 3.9). `StaticHosts` asks nobody. Whichever it is, leaders are followed by the Kafka client once a partition is read.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.ports import Broker, Partition
+from kstorm.kafka.cluster import Broker, Partition
 
 
 class BrokerHosts:
@@ -89,7 +89,7 @@ class GlobalPartitionInformation:
 
 @dataclass(frozen=True, slots=True)
 class StaticHosts(BrokerHosts):
-    """Reads exactly these partitions, for ever: nobody is asked which there are (the seed's `StaticHosts`).
+    """Reads exactly these partitions, for ever: nobody is asked which there are (Storm's `StaticHosts`).
 
     The brokers named are those to connect to first. Raises `ConfigError` if there is none, or a partition below 0.
     """

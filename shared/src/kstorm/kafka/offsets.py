@@ -1,4 +1,4 @@
-"""What is stored of a partition: the seed's JSON, field by field.
+"""What is stored of a partition: the JSON of Storm's documentation, *Storm Kafka Integration*, field by field.
 
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},"offset":2,"partition":0,
      "broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
@@ -9,7 +9,7 @@
 import msgspec
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.ports import Broker, Partition
+from kstorm.kafka.cluster import Broker, Partition
 
 _MAX_OFFSET = (1 << 63) - 1
 
@@ -44,7 +44,7 @@ class StoredOffset(msgspec.Struct, frozen=True):
         return cls(topology, offset, partition.partition, BrokerRef(*leader), partition.topic)
 
     def to_json(self) -> bytes:
-        """The JSON, compact, fields in the seed's order."""
+        """The JSON, compact, fields in Storm's order."""
         return msgspec.json.encode(self)
 
     @classmethod

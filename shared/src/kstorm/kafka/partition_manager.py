@@ -1,9 +1,11 @@
 """One partition of the source topic: what was read, what is in flight, and up to where everything is done.
 
-After the seed's `PartitionManager`. The rule: **the stored offset never passes a message that is not finished.** A
-message is finished when all its tuples' trees are complete, when it turned out to hold nothing to process, or when the
-broker has it among the dead letters. With `NO_GUARANTEE` it is finished once it is emitted. With `AT_MOST_ONCE` the rule
-is turned round: **no message is emitted before an offset behind it is stored.**
+After the `PartitionManager` of Storm's documentation, *Storm Kafka Integration*.
+
+The rule: **the stored offset never passes a message that is not finished.** A message is finished when all its tuples'
+trees are complete, when it turned out to hold nothing to process, or when the broker has it among the dead letters.
+With `NO_GUARANTEE` it is finished once it is emitted. With `AT_MOST_ONCE` the rule is turned round: **no message is
+emitted before an offset behind it is stored.**
 
 What is unfinished is kept in emission order, which is offset order, since a retried message keeps its place; so the
 lowest unfinished offset is the first. Offsets that were never emitted (compacted away, or markers of transactions) are
@@ -12,34 +14,22 @@ in nobody's way, as only emitted ones count.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum, auto
 from functools import partial
 from itertools import repeat
 from typing import Final
 
 from msgspec import Struct
 
-from kstorm.errors import EmitError, NotYetError
+from kstorm.errors import NotYetError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.kafka.retry import FailedMessageRetryManager, make_retry_manager
+from kstorm.kafka.retry import make_retry_manager
+from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import Values, deserializer
 from kstorm.topology import SpoutOutputCollector
 
-
-class EmitState(Enum):
-    """What `PartitionManager.next` came to."""
-
-    EMITTED_MORE_LEFT = auto()
-    """A message was emitted, and more may be at hand."""
-    EMITTED_END = auto()
-    """The last message at hand was emitted."""
-    NO_EMITTED = auto()
-    """There was nothing to emit."""
-
-
 _EVERY_OFFSET: Final = float("inf")
-_MORE_LEFT, _END, _NONE = EmitState.EMITTED_MORE_LEFT, EmitState.EMITTED_END, EmitState.NO_EMITTED
 
 
 class KafkaMessageId(Struct, frozen=True, gc=False):
@@ -91,6 +81,8 @@ class PartitionManager:
         """The offset that was last given to the store."""
         self.paused = False
         """Whether the reader was told to fetch no more of this partition for now; the spout's note."""
+        self.most_to_store: float = _EVERY_OFFSET
+        """No offset behind this one is stored, whatever is finished."""
         self.retries = 0
         """Messages that failed and wait to be emitted again."""
         self.claimed = offset
@@ -113,21 +105,16 @@ class PartitionManager:
         """Takes messages of this partition that have been read."""
         self.waiting.extend(messages)
 
-    def next(self, now: float) -> EmitState:
-        """Emits one message: one whose retry is due, else the next that was read."""
-        if self.retries and self.retry(now):
-            return _MORE_LEFT
-        tuples: list[Values] = []
-        ids: list[KafkaMessageId] = []
-        if not self.take(now, 1, 1, tuples, ids):
-            return _NONE
-        self._emit(tuples, ids[0])
-        return _MORE_LEFT if self.waiting else _END
-
     def retry(self, now: float) -> bool:
         """Emits one message whose retry is due; whether there was one that could be read."""
         offset = self._retry.next_failed_message_to_retry(now)
-        if offset is None or not self._is_readable(self._pending[offset].message):
+        if offset is None:
+            return False
+        pending = self._pending.get(offset)
+        if pending is None or pending.trees:
+            self._forget(offset)  # a policy of a user's has named one that does not wait
+            return False
+        if not self._is_readable(pending.message):
             return False
         self._emit_again(offset, now)
         return True
@@ -171,7 +158,7 @@ class PartitionManager:
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(pending, id.offset, f"cannot be emitted: {reason}")
+            self._give_up(pending, id.offset, reason)
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
@@ -182,7 +169,7 @@ class PartitionManager:
         if not pending.trees:
             del self._pending[id.offset]
             if pending.attempt > 1:
-                self._retry.done(id.offset)
+                self._forget(id.offset)
 
     def fail(self, id: KafkaMessageId, now: float) -> None:
         """A tree of the message failed: the message is laid by for its retry, or becomes a dead letter."""
@@ -192,8 +179,15 @@ class PartitionManager:
         pending.trees = 0
         if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
             self._give_up(pending, id.offset, f"failed, and more than max_offset_behind={self._max_behind} behind")
-        elif self._retry.retry_further(id.offset):
-            self._retry.failed(id.offset, now)
+            return
+        try:
+            again = self._retry.retry_further(id.offset)
+            if again:
+                self._retry.failed(id.offset, now)
+        except Exception as error:  # noqa: BLE001 - the policy may be a user's, and the message must not be forgotten
+            self._give_up(pending, id.offset, f"failed, and its retry manager raised {type(error).__name__}: {error}")
+            return
+        if again:
             self.retries += 1
         else:
             self._give_up(pending, id.offset, "failed, and its retries are used up")
@@ -214,6 +208,8 @@ class PartitionManager:
     def commit(self) -> int | None:
         """The offset to store, or None if it is the one that was stored last."""
         completed = self.claimed if self._claims else self.last_completed_offset
+        if completed > self.most_to_store:
+            completed = int(self.most_to_store)
         if completed == self.committed_to:
             return None
         self.committed_to = completed
@@ -260,12 +256,10 @@ class PartitionManager:
 
     def _emit(self, tuples: Sequence[Values], id: KafkaMessageId) -> None:
         """Emits all tuples of a message. It is known as pending by now: with tracking off the collector acks at once."""
-        emit, stream, message_id = self._collector.emit, self._stream, id if self._tracks else None
         try:
-            for values in tuples:
-                emit(values, message_id, stream)
-        except EmitError as error:
-            self.refused(id, str(error))
+            emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
+        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
+            self.refused(id, why(tuples, error))
         if not self._tracks:
             for _ in tuples:
                 self.ack(id)
@@ -300,7 +294,6 @@ class PartitionManager:
         return True
 
     def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:
-        self._retry.done(offset)
         message = pending.message
         self._collector.dead_letter(
             reason,
@@ -312,6 +305,13 @@ class PartitionManager:
             attempts=pending.attempt,
             on_stored=partial(self._finish, offset),
         )
+        self._forget(offset)
+
+    def _forget(self, offset: int) -> None:
+        try:
+            self._retry.done(offset)
+        except Exception as error:  # noqa: BLE001 - the policy may be a user's; what is done is done
+            self._collector.report_error(error)
 
     def _finish(self, offset: int) -> None:
         self._pending.pop(offset, None)

@@ -1,4 +1,4 @@
-"""Which partitions a spout task reads: the seed's `calculatePartitionsForTask`.
+"""Which partitions a spout task reads: Storm's `calculatePartitionsForTask`.
 
 There is no consumer group: the task index alone decides, so a task that moves to another process takes exactly its own
 partitions along, and no other task notices.
@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.ports import Partition
+from kstorm.kafka.cluster import Partition
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def calculate_partitions_of_topics_for_task(
 def _check(partitions: Sequence[Partition], total_tasks: int, task_index: int) -> None:
     if not 0 <= task_index < total_tasks:
         raise ConfigError(f"task index {task_index} of {total_tasks} tasks: it must be from 0 to {total_tasks - 1}")
-    if len(partitions) < total_tasks:
+    if 0 < len(partitions) < total_tasks:
         log.warning(
             "there are more tasks than partitions (tasks: %d; partitions: %d), some tasks will be idle",
             total_tasks,

@@ -9,70 +9,36 @@ each says for how long.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from kstorm.errors import ConfigError, KstormError
+from kstorm.errors import KstormError
+from kstorm.kafka.cluster import UNKNOWN_BROKER, Broker, Partition
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.message import SourceMessage
+from kstorm.kafka.offsets import StoredOffset
+from kstorm.topology import TopologyContext
 
-if TYPE_CHECKING:
-    from kstorm.kafka.config import SpoutConfig
-    from kstorm.kafka.offsets import StoredOffset
-    from kstorm.topology import TopologyContext
+__all__ = [
+    "KAFKA",
+    "UNKNOWN_BROKER",
+    "Broker",
+    "Headers",
+    "KafkaPorts",
+    "OffsetStore",
+    "OnBatchDelivery",
+    "OnDelivery",
+    "Ownership",
+    "Partition",
+    "PositionReader",
+    "RecordColumn",
+    "RecordWriter",
+    "SourceFault",
+    "SourceMessage",
+    "SourceReader",
+]
 
 KAFKA = "kafka"
 """Under this name the runtime puts the `KafkaPorts` into `TopologyContext.resources`."""
-
-
-class Partition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-
-class Broker(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def from_string(cls, address: str) -> "Broker":
-        """The broker at `host:port`; raises `ConfigError` if that is none."""
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ConfigError(f"the broker {address!r}: give host:port")
-        return cls(host, int(port))
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-UNKNOWN_BROKER: Final = Broker("", -1)
-"""In place of the leader of a partition that has none at the moment."""
-
-
-class SourceMessage(Protocol):
-    """A message as read; exactly the shape of `confluent_kafka.Message`, so that none has to be wrapped."""
-
-    def topic(self) -> str:
-        """The topic it was read from."""
-        ...
-
-    def partition(self) -> int:
-        """The partition it was read from."""
-        ...
-
-    def offset(self) -> int:
-        """Its offset there."""
-        ...
-
-    def key(self) -> bytes | None:
-        """Its key, if it has one."""
-        ...
-
-    def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +65,8 @@ class SourceReader(Protocol):
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
         """The partitions and their leaders as last looked up, in order; the same object until a look-up has ended.
 
-        None before the first has. A look-up that fails changes nothing, and is told among the `faults`.
+        None before the first has, empty if that found no such topic. A look-up that fails changes nothing else, and is told
+        among the `faults`.
         """
         ...
 
@@ -111,15 +78,15 @@ class SourceReader(Protocol):
         ...
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Reads this partition from `offset`, from now on; also if it is read already."""
+        """Reads this partition from `offset`, from now on; also if it is read already, or was paused."""
         ...
 
     def unassign(self, partition: Partition) -> None:
-        """Reads this partition no more, and forgets what was being looked up of it."""
+        """Reads this partition no more; forgets that it was paused, and what was being looked up of it."""
         ...
 
     def pause(self, partition: Partition) -> None:
-        """Stops to fetch a partition that is assigned, and keeps its position."""
+        """Stops to fetch a partition that is assigned, and keeps its position. It ends with `resume`, or with the assignment."""
         ...
 
     def resume(self, partition: Partition) -> None:
@@ -168,14 +135,14 @@ class OffsetStore(Protocol):
         """Asks for the partition's lock at the first call; says how it stands at every call, cheaply."""
         ...
 
-    def load(self, partition: Partition) -> "StoredOffset | None":
-        """What was stored when the lock was taken; None if nothing was. Only while the lock is held.
+    def load(self, partition: Partition) -> StoredOffset | None:
+        """What is known to be stored, see `stored_offset`; None if nothing is. Only while the lock is held.
 
         Raises `ConfigError` if what is stored there is no offset of this topic.
         """
         ...
 
-    def save(self, partition: Partition, stored: "StoredOffset") -> None:
+    def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Stores an offset soon; of several waiting for one partition the latest is stored.
 
         Raises `FencedError` if another process has taken the partition over.
@@ -183,8 +150,8 @@ class OffsetStore(Protocol):
         ...
 
     def stored_offset(self, partition: Partition) -> int | None:
-        """The offset that is known to be stored: by this process, whose `save` may be on its way still, or found when the
-        lock was taken. None if there is none, or if the lock was not asked for."""
+        """The offset that is known to be stored: found when the lock was taken, or saved by this process since then, once
+        ZooKeeper has said so. None if there is none, or if the lock was not asked for."""
         ...
 
     def release(self, partition: Partition) -> None:
@@ -204,7 +171,20 @@ class OffsetStore(Protocol):
         ...
 
 
-Delivery = Callable[[object | None, object], None]
+class PositionReader(Protocol):
+    """Knows what a spout's consumer group has committed of its source, which an exactly-once spout starts from."""
+
+    def position(self, partition: Partition) -> int | None:
+        """The offset committed for a partition, and -1 if there is none; None while it is being looked up. Once it was handed out
+        the next call looks it up anew. What is open in a transaction is waited for."""
+        ...
+
+    def problem(self) -> KstormError | None:
+        """Why it cannot be looked up at the moment; None if it can."""
+        ...
+
+
+OnDelivery = Callable[[object | None, object], None]
 """Called once per written record with an error, or None if the broker has it; the second argument is the record."""
 
 
@@ -214,7 +194,7 @@ RecordColumn = Sequence[str | bytes | None]
 Headers = list[tuple[str, str | bytes | None]]
 """A record's headers: names and values; text is written as UTF-8."""
 
-BatchDelivery = Callable[[Sequence[object]], None]
+OnBatchDelivery = Callable[[Sequence[object]], None]
 """Called with the errors of those records that the broker does not have; empty if it has them all."""
 
 
@@ -226,7 +206,7 @@ class RecordWriter(Protocol):
         topic: str,
         key: bytes | None,
         value: bytes | None,
-        on_delivery: Delivery,
+        on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
         """Hands a record over; `on_delivery` is called later, on the event loop's thread.
@@ -240,7 +220,7 @@ class RecordWriter(Protocol):
         topic: str,
         keys: RecordColumn,
         values: RecordColumn,
-        on_done: BatchDelivery,
+        on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
         """Hands over many records, with `headers` each its own; `on_done` is called once, when the last is reported.
@@ -258,9 +238,9 @@ class RecordWriter(Protocol):
 class KafkaPorts:
     """What the runtime lends to `KafkaSpout` and `KafkaBolt`."""
 
-    open_source: "Callable[[SpoutConfig], SourceReader]"
+    open_source: Callable[[SpoutConfig], SourceReader]
     """Opens a reader for one spout task."""
-    open_offsets: "Callable[[SpoutConfig, TopologyContext], OffsetStore]"
+    open_offsets: Callable[[SpoutConfig, TopologyContext], OffsetStore]
     """Opens an offset store for one spout task."""
     open_shared_writer: Callable[[], RecordWriter]
     """The writer that all tasks of the process share."""
@@ -269,9 +249,11 @@ class KafkaPorts:
     topology_id: str | None = None
     """Id of this deployment of the topology, as Storm's `wordcount-1-1489642910`: another deployment has another, a
     restarted process the same. None: the runtime has none, and the topology's name stands for it."""
+    open_positions: Callable[[TopologyContext], PositionReader] | None = None
+    """Opens a reader of committed positions for one spout task; only exactly-once topologies have one."""
 
     @staticmethod
-    def of(context: "TopologyContext") -> "KafkaPorts":
+    def of(context: TopologyContext) -> "KafkaPorts":
         """The ports lent to a component; raises `KstormError` if there are none."""
         ports = context.resources.get(KAFKA)
         if not isinstance(ports, KafkaPorts):

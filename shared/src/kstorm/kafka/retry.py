@@ -1,47 +1,22 @@
-"""When a failed message is emitted again (Storm's `FailedMsgRetryManager`).
+"""The policy of retries that a `KafkaSpout` has by default, and how one of a user's is found.
 
-One manager serves one partition. It knows offsets only: the messages stay with the `PartitionManager`. Time is handed
-in, in seconds of any monotonic clock.
+One manager serves one partition. Time is handed in, in seconds of any monotonic clock.
 """
 
 import heapq
 from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
 
 from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
-
-
-class FailedMessageRetryManager(Protocol):
-    """The policy of retries; name one's own class in `SpoutConfig.failed_message_retry_manager`."""
-
-    def failed(self, offset: int, now: float) -> None:
-        """The message failed, for the first time or again, and shall be retried."""
-        ...
-
-    def retry_further(self, offset: int) -> bool:
-        """Whether a message that just failed may be retried (then `failed` follows) or is given up."""
-        ...
-
-    def next_failed_message_to_retry(self, now: float) -> int | None:
-        """The offset of a message whose time has come; None if there is none."""
-        ...
-
-    def retry_started(self, offset: int) -> None:
-        """The message has been emitted again; it is not due before it fails once more."""
-        ...
-
-    def done(self, offset: int) -> None:
-        """A message that failed before was acked, or given up: forget it."""
-        ...
+from kstorm.kafka.retry_manager import FailedMessageRetryManager
 
 
 class ExponentialBackoffRetryManager:
     """Waits `initial delay × multiplier^(failures - 1)`, up to a maximum; gives up after a number of retries.
 
     Of several messages whose time has come, the one with the lowest offset goes first: it is the one that the stored
-    offset waits for.
+    offset waits for. A message that fails once more while it waits waits anew.
     """
 
     def __init__(self, config: SpoutConfig) -> None:
@@ -50,6 +25,8 @@ class ExponentialBackoffRetryManager:
         self._longest = config.retry_delay_max_ms / 1000
         self._limit = config.retry_limit
         self._failures: dict[int, int] = {}
+        self._waits: dict[int, float] = {}
+        """Offset of a message that waits → when it is due. What the heaps hold beside this is of no account."""
         self._delayed: list[tuple[float, int]] = []  # heap: when due, offset
         self._due: list[int] = []  # heap: offsets whose time has come
 
@@ -57,7 +34,8 @@ class ExponentialBackoffRetryManager:
         """Counts the failure, and lays the message by until its delay is over."""
         failures = self._failures.get(offset, 0) + 1
         self._failures[offset] = failures
-        heapq.heappush(self._delayed, (now + self._delay(failures), offset))
+        self._waits[offset] = due = now + self._delay(failures)
+        heapq.heappush(self._delayed, (due, offset))
 
     def retry_further(self, offset: int) -> bool:
         """Whether the message had fewer retries than the limit."""
@@ -65,23 +43,33 @@ class ExponentialBackoffRetryManager:
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
         """The lowest offset whose delay is over."""
-        while self._delayed and self._delayed[0][0] <= now:
-            heapq.heappush(self._due, heapq.heappop(self._delayed)[1])
-        return self._due[0] if self._due else None
+        delayed, due, waits = self._delayed, self._due, self._waits
+        while delayed and delayed[0][0] <= now:
+            heapq.heappush(due, heapq.heappop(delayed)[1])
+        while due and waits.get(due[0], _NEVER) > now:
+            offset = heapq.heappop(due)  # it was emitted or given up meanwhile, or has failed again
+            if offset in waits:
+                heapq.heappush(delayed, (waits[offset], offset))
+        return due[0] if due else None
 
     def retry_started(self, offset: int) -> None:
-        """Takes the message out of those that are due; `next_failed_message_to_retry` has just named it."""
-        heapq.heappop(self._due)
+        """Lets the message wait no longer. Raises `ValueError` if it does not wait."""
+        if self._waits.pop(offset, None) is None:
+            raise ValueError(f"offset {offset} is not waiting for its retry: it did not fail, or was retried since")
 
     def done(self, offset: int) -> None:
-        """Forgets the failures of the message."""
+        """Forgets the message, whether it waits or not."""
         self._failures.pop(offset, None)
+        self._waits.pop(offset, None)
 
     def _delay(self, failures: int) -> float:
         try:
             return min(self._initial * self._multiplier ** (failures - 1), self._longest)
         except OverflowError:
             return self._longest
+
+
+_NEVER = float("inf")
 
 
 def make_retry_manager(config: SpoutConfig) -> FailedMessageRetryManager:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.ports import SourceMessage
+from kstorm.kafka.message import SourceMessage
 from kstorm.topology import Fields
 
 Values = Sequence[Any]
@@ -168,6 +168,23 @@ class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
         return Fields(self.scheme.output_fields, "partition", "offset")
 
 
+class StringMultiSchemeWithTopic:
+    """The value as text, in the field `str`, and the topic that it was read from, in the field `topic`: for a spout that reads
+    all topics of a regular expression. A value that is not UTF-8 is a dead letter."""
+
+    output_fields = Fields("str", "topic")
+
+    def deserialize(self, value: bytes) -> Iterable[Values]:
+        """Raises `NotImplementedError`: only a `KafkaSpout` knows the topic."""
+        raise NotImplementedError(
+            "StringMultiSchemeWithTopic needs the topic of the message, which only a KafkaSpout knows"
+        )
+
+    def deserialize_with_topic(self, topic: str, value: bytes) -> Iterable[Values]:
+        """One tuple with both."""
+        return ((value.decode(), topic),)
+
+
 def check_multi_scheme(scheme: MultiScheme) -> None:
     """Raises `ConfigError` if it is a `Scheme` that was not made a multi-scheme."""
     if isinstance(scheme, OneTuple):
@@ -211,6 +228,13 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
             return scheme.deserialize(value) if key is None else scheme.deserialize_key_and_value(key, value)
 
         return with_key
+    if isinstance(scheme, StringMultiSchemeWithTopic):
+
+        def with_topic(message: SourceMessage) -> Iterable[Values] | None:
+            value = message.value()
+            return None if value is None else scheme.deserialize_with_topic(message.topic(), value)
+
+        return with_topic
     if type(scheme) is SchemeAsMultiScheme:
         tuple_of = scheme.scheme.deserialize  # a call less for each message
 

@@ -1,8 +1,8 @@
 """`KafkaSpout`: emits the messages of a topic, and remembers in ZooKeeper up to where they are done.
 
-After the seed's `KafkaSpout`: partitions by task index, one `PartitionManager` each, taken in turn; failed messages
-first; offsets stored every `state_update_interval_ms` if they changed. Unlike Storm's it emits several messages per
-`next_tuple`, as many as the collector has room for.
+After Storm's documentation, *Storm Kafka Integration*: partitions by task index, one `PartitionManager` each, taken in
+turn; failed messages first; offsets stored every `state_update_interval_ms` if they changed. Unlike Storm's it emits
+several messages per `next_tuple`, as many as the collector has room for.
 
     builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")), 2)
 """
@@ -11,19 +11,22 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from kstorm.errors import ConfigError, EmitError, KstormError
+from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
+from kstorm.kafka.emitting import emit_rows
 from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
+from kstorm.kafka.positions import PositionedOffsets
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
-from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import Config, OutputFieldsDeclarer, Positioned, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology.context import CLOCK
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ _FLUSH_SECS: Final = 5.0
 """Longest that `close` waits for the last offsets to be stored."""
 
 
-class KafkaSpout(Spout):
+class KafkaSpout(Positioned, Spout):
     """A spout on a Kafka topic; each tuple's message id is a `KafkaMessageId`."""
 
     def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
@@ -50,6 +53,8 @@ class KafkaSpout(Spout):
         Raises `ConfigError` on settings that cannot work, `KstormError` if the runtime lends no Kafka clients.
         """
         super().open(config, context, collector)
+        if self._clock is time.monotonic:
+            self._clock = context.resources.get(CLOCK, self._clock)
         ports = KafkaPorts.of(context)
         if self.spout_config.ignore_zk_offsets and ports.topology_id is None:
             raise ConfigError(
@@ -60,6 +65,13 @@ class KafkaSpout(Spout):
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
         self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)
+        self._read_to: dict[Partition, int] = {}
+        self._committed_to: dict[Partition, int] = {}
+        self._exact = config.exactly_once
+        if self._exact:
+            assert ports.open_positions is not None, "the runtime of an exactly-once topology lends one"
+            reader = ports.open_positions(context)
+            self._offsets = PositionedOffsets(self._offsets, reader, topology, self._read_to)
         self._source: SourceReader = ports.open_source(self.spout_config)
         coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         self._coordinator: PartitionCoordinator = coordinator(
@@ -86,6 +98,8 @@ class KafkaSpout(Spout):
             self._fill()
             self._claim()
             self._emit(now, left)
+        if self._exact:
+            self._note_positions()
         if now >= self._next_update:
             self._next_update = now + self._update_interval
             self._coordinator.commit()
@@ -102,10 +116,34 @@ class KafkaSpout(Spout):
                 self._store_what_ended(manager)
 
     def fail(self, message_id: KafkaMessageId) -> None:
-        """Lays the message by for its retry, or among the dead letters."""
+        """Lays the message by for its retry, or among the dead letters; exactly once, what fails is tried again by its bolt."""
+        if self._exact:
+            return
         manager = self._coordinator.manager(message_id.partition)
         if manager is not None and manager.epoch == message_id.epoch:
             manager.fail(message_id, self._clock())
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """See `Positioned.positions`."""
+        return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}
+
+    def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """See `Positioned.positions_committed`: ZooKeeper's offsets follow."""
+        self._committed_to |= {Partition(*place): offset for place, offset in positions.items()}
+
+    def _note_positions(self) -> None:
+        for manager in self._coordinator.all_managers():
+            partition = manager.partition
+            self._read_to[partition] = manager.next_offset
+            manager.most_to_store = self._committed_to.get(partition, manager.committed_to or 0)
+
+    def refuses_exactly_once(self) -> str:
+        """See `Component.refuses_exactly_once`."""
+        if self.spout_config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
+            return f"its SpoutConfig asks for {self.spout_config.processing_guarantee}: leave that out"
+        if self.spout_config.ignore_zk_offsets:
+            return "ignore_zk_offsets is set, and its position is Kafka's: leave that out; docs/operations.md says how to move it"
+        return ""
 
     def activate(self) -> None:
         """From now on `next_tuple` stores the offsets."""
@@ -183,22 +221,17 @@ class KafkaSpout(Spout):
         return limit
 
     def _emit_rows(self, rows: list[Values], ids: list[KafkaMessageId]) -> None:
-        """All in one batch; if that is refused, one by one, so that only those are dead letters that must."""
+        """In one batch; what cannot be emitted becomes a dead letter."""
         stream = self.spout_config.output_stream_id
-        try:
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            self.collector.emit_batch(columns, ids if self._tracks else None, stream)
-        except (EmitError, ValueError):  # ValueError: tuples of different lengths
-            for values, id in zip(rows, ids, strict=True):
-                try:
-                    self.collector.emit(values, id if self._tracks else None, stream)
-                except EmitError as error:
-                    manager = self._coordinator.manager(id.partition)
-                    if manager is not None:
-                        manager.refused(id, str(error))
+        emit_rows(self.collector, rows, ids, stream, tracked=self._tracks, refuse=self._refused)
         if not self._tracks:
             for id in ids:
                 self.ack(id)
+
+    def _refused(self, id: KafkaMessageId, reason: str) -> None:
+        manager = self._coordinator.manager(id.partition)
+        if manager is not None:
+            manager.refused(id, reason)
 
     def _fill(self) -> None:
         """Reads more, and gives each partition its own.

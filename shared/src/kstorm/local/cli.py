@@ -1,4 +1,4 @@
-"""How a command of `./run` ends: by itself, by a mistake of the user's, or because it was told to.
+"""How a command of `./run` ends: by itself, by a mistake of the user's, or because it was asked to.
 
 The rule: Ctrl-C, SIGTERM and SIGHUP all unwind the stack like an error, so that what was started is stopped on the way.
 """

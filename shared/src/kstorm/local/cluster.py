@@ -1,7 +1,7 @@
-"""A topology as processes of this machine: one service process an executor, as Kubernetes would run one pod each.
+"""A topology as processes of this machine: one service process for each executor, as Kubernetes would run one pod each.
 
-Each process is the ordinary service (`python -m kstorm_bolt` …) with the ordinary settings; it may be killed, paused,
-scaled, and it comes back as a container would.
+Each process is the ordinary service (`python -m kstorm_bolt` …) with the ordinary settings. It may be killed, paused
+and scaled, and it comes back as a container would.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Reads a topic to an end that is known, without a group."""
+"""Reads a topic up to the end that it has now, without a consumer group."""
 
 import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from kstorm.errors import BrokerError
 
@@ -18,7 +18,8 @@ def consume_to(
     """The records up to these offsets, by partition, in batches that may be empty.
 
     `positions` says from which offset on, 0 where it says nothing, and moves along. Raises `BrokerError` if the records do
-    not come.
+    not come. Where the last offsets may be marks of transactions, which are no records, the consumer has to have
+    `enable.partition.eof`.
     """
     missing = {partition for partition, end in ends.items() if end > positions.get(partition, 0)}
     consumer.assign([TopicPartition(topic, partition, positions.get(partition, 0)) for partition in missing])
@@ -29,9 +30,15 @@ def consume_to(
             heard = time.monotonic()
         elif time.monotonic() - heard > _SILENCE_SECS:
             raise BrokerError(f"no more records of topic {topic!r} came, although partitions {missing} have some")
+        records = []
         for message in messages:
-            if (error := message.error()) is not None:
+            error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+            if error is None:
+                records.append(message)
+                positions[partition] = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                positions[partition] = max(offset, positions.get(partition, 0))
+            else:
                 raise BrokerError(f"topic {topic!r} cannot be read: {error.str()}")
-            positions[message.partition() or 0] = (message.offset() or 0) + 1
-        yield messages
+        yield records
         missing = {partition for partition in missing if positions.get(partition, 0) < ends[partition]}

@@ -1,11 +1,12 @@
 """`python -m kstorm.local.container kafka|zookeeper`: what the images for development run.
 
-It writes the server's settings from the environment into the data folder and becomes the server, so that signals reach that.
-The server keeps nothing outside the data folder, and its data over restarts.
+It writes the server's settings from the environment into the data folder and becomes the server, so that signals reach
+the server itself. The server keeps its data over restarts, and keeps nothing outside the data folder.
 
-`KSTORM_DATA_DIR` (default `/data`) is that folder; `KSTORM_LISTEN_PORT` (9092, 2181) is the clients' port; `KSTORM_HEAP`
-(512m, 128m) is the JVM's; `KSTORM_ADVERTISED_LISTENERS` (`PLAINTEXT://<host name>:<port>`) is where Kafka's clients find it;
-`KSTORM_SETTINGS` has settings of the server that replace or add to kstorm's, one `name=value` a line.
+`KSTORM_DATA_DIR` (default `/data`) is that folder; `KSTORM_LISTEN_PORT` (9092, 2181) is the clients' port;
+`KSTORM_HEAP` (512m, 128m) is the JVM's; `KSTORM_ADVERTISED_LISTENERS` (`PLAINTEXT://<host name>:<port>`) is where
+Kafka's clients find it; `KSTORM_SETTINGS` has settings of the server that replace or add to kstorm's, one `name=value`
+a line.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What listens beside the tests or the chaos run: a TCP server of asyncio, on an event loop and a thread of its own."""
+"""A TCP server for tests and the chaos run: asyncio's, on an event loop and a thread of its own."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ class Listener(ABC):
 
     @property
     def address(self) -> str:
-        """`host:port`, what clients are to be told."""
+        """`host:port`, the address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:

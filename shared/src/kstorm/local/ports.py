@@ -1,8 +1,8 @@
 """Free loopback ports that stay ours until the server that needs them has bound them, and after it was restarted.
 
 A port found by binding to port 0 lies in the range that the kernel also gives to outgoing connections, so another
-process may take it before the server is up. The rule here: ports come from below that range, and a lock file per port
-keeps every other kstorm process of this machine away from it for as long as this process lives.
+process may take it before the server is up. The rule here: ports come from below that range, and as long as this
+process lives, a lock file for each port keeps every other kstorm process of this machine away from it.
 """
 
 import fcntl

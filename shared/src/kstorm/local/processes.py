@@ -125,7 +125,7 @@ class ManagedProcess:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused one go on."""
+        """Let a paused process continue."""
         self._signal(signal.SIGCONT)
 
     def wait(self, timeout: float) -> int | None:

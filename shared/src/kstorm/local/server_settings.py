@@ -1,4 +1,4 @@
-"""What Kafka and ZooKeeper are told wherever kstorm starts them itself: on one machine, and in the images for development.
+"""The settings of Kafka and ZooKeeper wherever kstorm starts them itself: on one machine, and in the images for development.
 
 Only Python's own library, since the images have no other.
 """
@@ -22,6 +22,8 @@ BROKER: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    # What a killed process left open is looked for at once, when its time is over: readers wait for it.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",

@@ -1,7 +1,7 @@
 """Real Apache Kafka and ZooKeeper on free loopback ports, for a demo or a test on one machine.
 
-The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so that clients see what they would see
-of a broker that comes back; and nothing that is here is shared with another run. Both are context managers.
+The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so clients see a broker that comes
+back. Nothing here is shared with another run. Both are context managers.
 """
 
 import json
@@ -72,7 +72,7 @@ class _EmbeddedServer(ABC):
         return self
 
     def stop(self, timeout: float = 20.0) -> None:
-        """Let the server end in good order; after `timeout` seconds kill it. It can be started again."""
+        """Ask the server to end, by SIGTERM; after `timeout` seconds kill it. It can be started again."""
         if self._process is not None:
             self._process.stop(timeout)
 

@@ -1,7 +1,7 @@
 """Keeps processes running, as a kubelet keeps the containers of a pod running.
 
-The rule: a process that was added and has died, whatever of, is started again after a short delay, until it is removed
-or the supervisor stops. One that was stopped on purpose by `ManagedProcess.stop` stays down.
+The rule: a process that was added and has died, for whatever reason, is started again after a short delay, until it is
+removed or the supervisor stops. One that was stopped on purpose by `ManagedProcess.stop` stays down.
 """
 
 import logging

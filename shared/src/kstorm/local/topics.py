@@ -1,4 +1,5 @@
-"""Topics that belong to no topology, what its spouts read and its sinks write; and the removal of all that a run made."""
+"""Topics that belong to no topology: those that its spouts read and its sinks write. And the removal of all that a run
+made."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,8 +10,8 @@ from kazoo.exceptions import NoNodeError
 
 from kstorm.errors import KstormError
 from kstorm.local.endpoints import zookeeper_client
-from kstorm.runtime.admin import Admin
-from kstorm.runtime.settings import Settings
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 _TIMEOUT_SECS: Final = 30.0

@@ -1,7 +1,7 @@
 """`python -m kstorm.local.topology MODULE:ATTR`, which `./run topology` starts: runs a topology on this machine.
 
-One process an executor, as on Kubernetes; Kafka and ZooKeeper are started unless they are given. It shows what happens
-until Ctrl-C, and then lets open trees finish.
+There is one process for each executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are given. It
+shows what happens until Ctrl-C, and then lets open trees finish.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from kstorm.local.paths import run_directory
 from kstorm.local.topics import topic_names
 from kstorm.local.view import LiveView
 from kstorm.local.watch import Watch
-from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import create_topic, ensure_topics
+from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 _PARTITIONS: Final = 12
@@ -38,8 +38,8 @@ _KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions":
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What can be asked for."""
+class TopologyOptions:
+    """The options of the command."""
 
     reference: str
     """The topology: `package.module:attribute`."""
@@ -59,7 +59,7 @@ def main() -> int:
     return run_command("kstorm topology", lambda: run(_options(arguments), Console()))
 
 
-def run(options: Options, console: Console) -> int:
+def run(options: TopologyOptions, console: Console) -> int:
     """Run until `KeyboardInterrupt`; raises `KstormError` for what the user can mend."""
     settings = Settings(topology=options.reference)
     topology = settings.load_topology()  # a mistake in there costs a second, not the servers' start
@@ -140,8 +140,8 @@ def _print_how_to(console: Console, endpoints: Endpoints, sources: list[str]) ->
         console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _options(arguments: argparse.Namespace) -> Options:
-    return Options(
+def _options(arguments: argparse.Namespace) -> TopologyOptions:
+    return TopologyOptions(
         arguments.reference,
         tuple(map(_topic, arguments.topic)),
         arguments.bootstrap,

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kstorm.local.watch import ComponentState, Snapshot
-from kstorm.runtime.figures import format_error, format_seconds
+from kstorm.runtime.service.figures import format_error, format_seconds
 
 _LINE_SECS: Final = 2.0
 

@@ -1,7 +1,8 @@
 """What a running topology has done so far, by component: the services' `/status` pages, added up.
 
-The rule: what was counted stays counted. A process that dies takes its counters along and begins again at zero; what was
-last seen of each life is kept, so sums never go down, and miss at most what happened between the last look and the death.
+The rule: what was counted stays counted. A process that dies loses its counters and begins again at zero. The last
+figures of each life are kept, so sums never go down; they miss at most what happened between the last look and the
+death.
 """
 
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.runtime.figures import Figures
+from kstorm.runtime.service.figures import Figures
 
 _WINDOW_SECS: Final = 5.0
 

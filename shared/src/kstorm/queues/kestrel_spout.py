@@ -1,4 +1,5 @@
-"""`KestrelSpout`: emits the messages of a queue on Kestrel servers, by reliable reads. The seed's own example:
+"""`KestrelSpout`: emits the messages of a queue on Kestrel servers, by reliable reads. In Storm's documentation,
+*Guaranteeing message processing*, it is the spout of the word count:
 
     builder.set_spout("sentences", KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), 10)
 

@@ -1,8 +1,8 @@
 """What a queue spout needs of the outside world: messages that stay open until they are done.
 
-The clients behind this are `kstorm.runtime`'s or a test's. As in `kstorm.kafka.ports`, **nothing but `close` may wait**.
-The rule that keeps messages from being lost: a message belongs to the connection that it came by. When that is gone the
-queue has the message again, so whatever is still said of it here means nothing and is ignored.
+The clients behind this are `kstorm.runtime`'s or a test's. As in `kstorm.kafka.ports`, **nothing but `close` may
+wait**. The rule that keeps messages from being lost: a message belongs to the connection that it came by. When that is
+gone, the queue has the message again, so an ack or a failure of it is ignored from then on.
 """
 
 from collections.abc import Callable, Sequence

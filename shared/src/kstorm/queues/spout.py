@@ -1,18 +1,19 @@
 """What the queue spouts have in common: a message stays open in its queue until its tuple tree is complete.
 
-As the seed tells of `KestrelSpout`: a message taken is only *opened*; `ack` removes it, `fail` puts it back, and if this
-process dies, the queue puts back by itself all that it had opened. So nothing is kept here but ids, and a replay is the
-queue's: the message comes again, to this task or to another.
+As Storm's documentation, *Guaranteeing message processing*, says of `KestrelSpout`: a message taken is only *opened*;
+`ack` removes it, `fail` puts it back, and if this process dies, the queue itself puts back all that it had opened. So
+only ids are kept here, and a replay is the queue's: the message comes again, to this task or to another.
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from kstorm.errors import EmitError, KstormError
+from kstorm.errors import KstormError
+from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.scheme import MultiScheme, Values
 from kstorm.queues.ports import QueueMessage, QueueMessageId, QueuePorts, QueueReader
-from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import DEFAULT_STREAM, Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
 
 _BATCH: Final = 500
 """Most messages emitted in one `next_tuple`."""
@@ -95,11 +96,10 @@ class QueueSpout(Spout):
             return
         self._trees[message.id] = len(tuples)
         try:
-            for values in tuples:
-                self.collector.emit(values, message.id)
-        except EmitError as error:
+            emit_message(self.collector, tuples, message.id, DEFAULT_STREAM)
+        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
             if self._trees.pop(message.id, None) is not None:
-                self._give_up(message, f"cannot be emitted: {error}")
+                self._give_up(message, why(tuples, error))
 
     def _give_up(self, message: QueueMessage, reason: str) -> None:
         """The message leaves the queue no earlier than the broker has the dead letter."""

@@ -4,11 +4,12 @@
     SpoutConfig(…, scheme=SchemeAsMultiScheme(AvroScheme(registry, "word", "count")))
     KafkaBolt().with_value_serializer(AvroSerializer(registry, SCHEMA))
 
-They are confluent-kafka's own, which the extra `kstorm[registry]` installs; only the processes that read or write need it.
+The serdes are confluent-kafka's own. The extra `kstorm[registry]` installs them; only processes that read or write need
+it.
 
-The rule: **a registry that does not answer costs no message.** What must be asked is asked on a thread; until there is an
-answer a message waits where it is (`NotYetError`). Only a registry that answers that it knows no such schema, and bytes that
-do not fit their schema, make a message unreadable.
+The rule: **a registry that does not answer costs no message.** A thread asks the registry; until there is an answer, a
+message waits where it is (`NotYetError`). A message is unreadable only if the registry answers that it knows no such
+schema, or if the bytes do not fit their schema.
 """
 
 from kstorm.registry.config import SchemaRegistry

@@ -1,4 +1,4 @@
-"""A registry client that never waits: it answers what it knows, and asks on a thread what it does not.
+"""A registry client that never waits: it answers what it knows, and asks for the rest on a thread.
 
 confluent-kafka's serdes call it in the middle of reading a message, on the event loop. The first call for a schema raises
 `NotYetError`, as does every further one until the answer is there; then the message is tried again, and it goes on.

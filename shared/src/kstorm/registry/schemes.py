@@ -1,7 +1,8 @@
 """Schemes that read what a schema registry's serializers wrote: Avro, JSON Schema, Protobuf.
 
-A scheme gives the named fields of a record, each in the field of its name. The record is read by the schema that it was
-written with, or, where a reader's schema is given, resolved to that. A record that lacks a named field cannot be read.
+A scheme puts the named fields of a record into tuple fields of the same names. The record is read by the schema that it
+was written with; if a reader's schema is given, it is resolved to that. A record that lacks a named field cannot be
+read.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ class _RegistryScheme(OneTuple):
             self._client.close()
 
     def deserialize(self, value: bytes) -> Values:
-        """The fields' values. Raises `NotYetError` while the registry has not told the schema, else whatever is wrong."""
+        """The fields' values. Raises `NotYetError` while the registry has not given the schema, and otherwise what is wrong."""
         return values_of(self._members(self._read(value, None)), self.output_fields)
 
     _deserializer: ClassVar[tuple[str, str]]

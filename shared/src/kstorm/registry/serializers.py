@@ -1,6 +1,6 @@
 """Serializers that register their schema and write by it: Avro, JSON Schema, Protobuf. The subject is `<topic>-value`, or `-key`.
 
-A value is a dict, as tuples have them. Until the registry has told the schema's id, `serialize` raises `NotYetError`, and the
+A value is a dict, as tuples have them. Until the registry has given the schema's id, `serialize` raises `NotYetError`, and the
 `KafkaBolt` keeps the tuple.
 """
 

@@ -1,1 +1,1 @@
-"""Adapters between the pure tasks of `kstorm.core` and the world: Faust, Kafka, RocksDB, ZooKeeper, HTTP."""
+"""The insides of the services, by what they talk to: the process itself, Kafka, ZooKeeper, the disk, queues."""

@@ -1,32 +1,44 @@
-"""Tests of bolts and topologies without a broker: `BoltTester`, `LocalCluster`, `complete_topology`, spouts to feed.
+"""Tests of bolts and topologies without a broker: `BoltTester`, `LocalCluster`, `complete_topology`, spouts to feed, and
+`simulate`.
 
     def test_words_are_counted() -> None:
         result = complete_topology(topology, {"sentences": [["a b a"]]})
         assert result.emitted("count") == [["a", 1], ["b", 1], ["a", 2]]
 
-Components that need servers (KafkaSpout, KafkaBolt) do not run here: put others in their place (`replace_components`), or
-test them on real ones. `kstorm.pytest_plugin` has fixtures, `kstorm.testing.strategies` has Hypothesis strategies;
-docs/testing.md shows all of it.
+KafkaSpout and KafkaBolt run on `kstorm.testing.kafka.FakeKafka`. Other components that need servers do not run here: put
+others in their place (`replace_components`), or test them on real ones. `kstorm.pytest_plugin` has fixtures,
+`kstorm.testing.strategies` has Hypothesis strategies; docs/testing.md shows all of it.
 """
 
 from kstorm.testing.bolt import BoltTester
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import complete_topology
+from kstorm.testing.hunter import FAULTS
 from kstorm.testing.replaced import replace_components
+from kstorm.testing.samples import NGrouping, TestGlobalCount, TestWordCounter, TestWordSpout
+from kstorm.testing.simulate import SimulationError, SimulationReport, simulate
 from kstorm.testing.spouts import FeederSpout, FixedTuple, FixedTupleSpout
 from kstorm.testing.tuples import make_tuple
 from kstorm.testing.world import TaskError
 
 __all__ = [
+    "FAULTS",
     "BoltTester",
     "FeederSpout",
     "FixedTuple",
     "FixedTupleSpout",
     "LocalCluster",
+    "NGrouping",
+    "SimulationError",
+    "SimulationReport",
     "TaskError",
+    "TestGlobalCount",
+    "TestWordCounter",
+    "TestWordSpout",
     "TupleCaptureBolt",
     "complete_topology",
     "make_tuple",
     "replace_components",
+    "simulate",
 ]

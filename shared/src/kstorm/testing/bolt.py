@@ -73,6 +73,9 @@ class BoltTester(Generic[B]):
         self._by_root: dict[int, _Message] = {}
         self._emitted: defaultdict[str, list[tuple[list[Any], list[Any]]]] = defaultdict(list)
         self._now = 0.0
+        self._stored: dict[bytes, bytes] = {}
+        self._state = TaskState(self._stored.get, lambda: list(self._stored.items()))
+        self._checkpoints = 0
         self._on_error = self._world.on_error(_BOLT, self._topology.task_ids(_BOLT)[0])
         self._task = BoltTask(self._topology, _BOLT, 0, bolt, self._outbox, self._next_id, self._on_error)
         self._prepare()
@@ -114,6 +117,24 @@ class BoltTester(Generic[B]):
             )
         self._now += every
         self._run(self._task.tick(self._now))
+
+    def checkpoint(self) -> None:
+        """Stores a stateful bolt's changes, between its `pre_prepare` and its `pre_commit`.
+
+        Raises `TopologyError` if the bolt has no state, and `TypeError` on a value that cannot be stored.
+        """
+        if not isinstance(self.bolt, Stateful):
+            raise TopologyError(f"a {type(self.bolt).__name__} has no checkpoints: make it a StatefulBolt")
+        self._checkpoints += 1
+        self._world.wait(self.bolt.pre_prepare(self._checkpoints))
+        for key, value in self._state.take_changes():
+            if value is None:
+                self._stored.pop(key, None)
+            else:
+                self._stored[key] = value
+        self._state.stored()
+        self._world.wait(self.bolt.pre_commit(self._checkpoints))
+        self.settle()
 
     def settle(self) -> None:
         """Takes note of what the bolt did outside of `execute`, in a callback say."""
@@ -170,7 +191,7 @@ class BoltTester(Generic[B]):
         else:
             wait(bolt.prepare(config, context, self._task.collector))
         if isinstance(bolt, Stateful):
-            wait(bolt.init_state(TaskState(lambda key: None, lambda: ())))
+            wait(bolt.init_state(self._state))
         self._run(self._task.tick(0.0))  # the first call only starts the clock of the ticks
 
     def _run(self, steps: Steps) -> None:

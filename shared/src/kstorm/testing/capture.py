@@ -28,6 +28,10 @@ class TupleCaptureBolt(BasicBolt):
             if tuple.source_stream == stream and component in (None, tuple.source_component)
         ]
 
+    def clear(self) -> None:
+        """Forgets what it has."""
+        self._captured.clear()
+
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Keeps the tuple, unless it is a tick."""
         if not tuple.is_tick:

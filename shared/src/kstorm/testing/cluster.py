@@ -13,7 +13,7 @@ calls give the same run.
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from time import monotonic, sleep
@@ -22,11 +22,15 @@ from typing import Any
 
 from kstorm.core.dead_letters import DeadLetter, decode_letter
 from kstorm.errors import KstormError, TopologyError
-from kstorm.testing.executors import AckerProcess, BoltProcess, SpoutProcess
-from kstorm.testing.logs import Place
-from kstorm.testing.placement import DiskFate, Placement
+from kstorm.testing.logs import TopicPartition
+from kstorm.testing.placement import DiskFate, Heir, Placement
+from kstorm.testing.process import Process
+from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess
+from kstorm.testing.starting import make_ready, start_tasks
+from kstorm.testing.transactions import TRANSACTION_SECS
 from kstorm.testing.world import TaskError, World, untold
 from kstorm.topology import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Topology
+from kstorm.topology.context import CLOCK
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_STEPS = 1_000_000
@@ -51,13 +55,21 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         resources: dict[str, Any] | None = None,
         tell: Callable[[str], None] = untold,
         simulated_time: bool = True,
+        active: bool = True,
+        at_once: bool = True,
     ) -> None:
+        """`active`: whether spouts emit from the beginning, or only after `activate`. `at_once`: whether tasks start at once
+        where they can, or step by step while others work."""
         self.topology = topology
         ids = Random(f"ids of {seed}")
-        self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, resources or {}, tell=tell)
+        lent = {CLOCK: lambda: self.now, **(resources or {})}
+        self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, lent, tell=tell)
+        self._world.active, self._world.at_once = active, at_once
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._processes = Placement(self._world)
+        self._world.on_crash = None if at_once else lambda process, error: self._processes.restart(process)
         self._quantum = _quantum(topology)
+        self._start_tasks(self._processes)
         self._began = None if simulated_time else monotonic()
 
     # Running.
@@ -103,6 +115,8 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
                 f"the clock of {self.topology.name!r} is real and cannot be advanced: let time pass with "
                 f"run_for({seconds:g}), or take a LocalCluster with simulated_time=True"
             )
+        if not seconds >= 0:
+            raise KstormError(f"advance_time({seconds}): a clock does not go back; give it 0 seconds or more")
         if run:
             self.run_until_idle()
         until = self._world.now + seconds
@@ -133,8 +147,8 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._world.now = now
         self._processes.tell_zombies()
         for process in self._processes:
-            process.wake()
             process.tick()
+        self._world.logs.expire_transactions(now, TRANSACTION_SECS)
 
     # Faults and checkpoints.
 
@@ -148,14 +162,33 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         for number in self._numbers(component, executor):
             self._tell_of(component, number, "is killed" if disk == "kept" else f"is killed, its disk is {disk}")
             self._processes.crash(self._known(component), number, disk)
+        self._start_tasks(self._processes.of(self._known(component)))
 
-    def pause(self, component: str, executor: int | None = None) -> None:
+    def remake_changelog(self, component: str) -> None:
+        """Deletes a component's changelog and makes it anew, while all of its processes are down: its state is empty then."""
+        self._processes.remake_changelog(self._known(component))
+        self._start_tasks(self._processes.of(self._known(component)))
+
+    def vanish(self, component: str, executor: int = 0) -> bool:
+        """Kills a process that stays away for longer than its session: the others get its tasks, until `scale` makes it
+        again. Does nothing and returns False if the component has no others."""
+        if vanished := self._processes.vanish(self._known(component), executor):
+            self._tell_of(component, executor, "vanishes")
+            self._start_tasks(self._processes.of(self._known(component)))
+        return vanished
+
+    def pause(self, component: str, executor: int | None = None, heir: Heir = "stranger", sleeps: bool = True) -> None:
         """Lets processes of a component, or one of them, seem dead: others take their tasks, as after a `crash`, but the
         old ones wake up, unaware, and go on with what they had in hand, until Kafka refuses one of their checkpoints or
-        `bury` ends them."""
-        for number in self._numbers(component, executor):
-            self._tell_of(component, number, "is taken for dead")
-            self._processes.pause(self._known(component), number)
+        `bury` ends them.
+
+        `heir`: who has their tasks: a "stranger", a new process; a "namesake", one under the same name; or the "others" of
+        the component, if there are any. `sleeps=False`: they go on at once, and only their poll loops stand still.
+        """
+        for number in sorted(self._numbers(component, executor), reverse=True):
+            self._tell_of(component, number, "is taken for dead" if sleeps else "has not polled for too long")
+            self._processes.pause(self._known(component), number, heir, sleeps)
+        self._start_tasks(self._processes.of(self._known(component)))
 
     def bury(self) -> None:
         """Ends the zombies there are."""
@@ -172,7 +205,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     def scale(self, component: str, executors: int) -> None:
         """Changes how many processes a component has (Storm's rebalance, `kubectl scale`).
 
-        The tasks that move are handed over in good order, step by step, while all others work on. Raises
+        The tasks that move are handed over in an orderly way, step by step, while all others work on. Raises
         `TopologyError` if there would be none.
         """
         if executors < 1:
@@ -202,8 +235,12 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """Sets the committed offsets of one process's tasks back, as happens when a group's offsets expire or are reset:
         to the offset `to`, or anywhere by chance. They are read when the tasks start the next time."""
         logs, chance = self._world.logs, self._world.random
-        places = [place for place, _ in self._processes.of(self._known(component))[executor].positions()]
+        places = self._processes.of(self._known(component))[executor].places()
         logs.commit([(place, chance.randint(0, logs.committed(place)) if to is None else to) for place in places])
+
+    def compact(self) -> None:
+        """Has the broker compact all changelogs: what is superseded is removed, and tombstones older than some time."""
+        self._world.logs.compact_all(self.now, self._world.tombstone_secs)
 
     def begin_checkpoint(self, component: str | None = None) -> None:
         """Starts a checkpoint of one component's processes, or of all; it goes on step by step, and a crash may cut it."""
@@ -257,7 +294,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     @property
     def open_trees(self) -> int:
         """Rows in the ackers' ledgers: trees that are not complete, and remains of trees that ended otherwise."""
-        return sum(len(ledger) for p in self._processes if isinstance(p, AckerProcess) for ledger in p.ledgers.values())
+        return sum(process.engine.open_trees for process in self._processes if isinstance(process, AckerProcess))
 
     @property
     def unsettled(self) -> int:
@@ -271,11 +308,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             process.tally()
         return self._world.seen
 
+    def processes(self, component: str) -> Sequence[Process[Any]]:
+        """The processes of a component, for who wants to look into them."""
+        return self._processes.of(self._known(component))
+
     def executors(self, component: str) -> int:
         """How many processes a component has."""
         return len(self._processes.of(self._known(component)))
 
-    def any_place(self, random: Random) -> Place | None:
+    def any_place(self, random: Random) -> TopicPartition | None:
         """Some partition that has been written or read."""
         places = self._world.logs.places()
         return random.choice(places) if places else None
@@ -283,20 +324,24 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     @property
     def pending(self) -> int:
         """Spout tuples that are neither acked nor failed."""
-        return sum(task.in_flight for p in self._processes if isinstance(p, SpoutProcess) for task in p.spouts.values())
+        return sum(process.engine.in_flight for process in self._processes if isinstance(process, SpoutProcess))
 
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
         """The component's object that runs a task, as it is since the last crash."""
         if 0 <= task < self.topology.component(component).num_tasks:
-            process = self._processes.holder(component, task)
+            while not make_ready(process := self._processes.holder(component, task), task):
+                if not process.dead:  # else the user's code ended it, and another is in its place
+                    raise KstormError(
+                        f"task {task} of {component!r} cannot start now: a partition that it needs is unavailable"
+                    )
             if isinstance(process, SpoutProcess):
-                return process.spouts[task].spout
+                return process.engine.slots[task].task.spout
             if isinstance(process, BoltProcess):
-                return process.bolts[task].bolt
+                return process.engine.slots[task].task.bolt
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
-        """Ends every component in good order (`deactivate` and `close`, or `cleanup`)."""
+        """Ends every component in an orderly way (`deactivate` and `close`, or `cleanup`)."""
         for process in self._processes:
             process.close()
         self._close_runner()
@@ -305,6 +350,11 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _start_tasks(self, processes: Iterable[Process[Any]]) -> None:
+        if self._world.at_once:
+            for process in list(processes):
+                start_tasks(process)
 
     def _activate(self, active: bool) -> None:
         self._world.active = active
@@ -331,15 +381,16 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return [message for task_id in (ids if task is None else (ids[task],)) for message in told[task_id]]
 
     def _begin_needed_checkpoints(self) -> bool:
-        needed = [process for process in self._processes if process.needs_checkpoint]
+        needed = [process for process in self._processes if process.waits_for_checkpoint]
         for process in needed:
             process.begin_checkpoint()
         return bool(needed)
 
     def _end_waits(self) -> bool:
-        """When nobody else has anything to do, who slept wakes up and what stood still moves."""
+        """When nobody else has anything to do, who slept wakes up, what stood still moves, and the transactions of the dead
+        time out."""
         healed, woken = self.heal(), self._world.scheduler.wake_sleepers()
-        return healed or woken
+        return healed or woken or self._world.logs.expire_transactions(self.now, 0.0)
 
 
 def _quantum(topology: Topology) -> float:

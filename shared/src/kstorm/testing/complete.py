@@ -1,7 +1,7 @@
 """Runs a topology on fixed input to its end (Storm's `Testing.completeTopology`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.cluster import LocalCluster
@@ -9,12 +9,16 @@ from kstorm.testing.replaced import replace_components
 from kstorm.testing.spouts import FixedTuple, FixedTupleSpout
 from kstorm.topology import Topology
 
+if TYPE_CHECKING:
+    from kstorm.testing.kafka import FakeKafka
+
 
 def complete_topology(
     topology: Topology,
     tuples: Mapping[str, Iterable[Sequence[Any] | FixedTuple]],
     seed: int = 0,
     resources: dict[str, Any] | None = None,
+    kafka: "FakeKafka | None" = None,
 ) -> LocalCluster:
     """Runs until every tuple given to the spouts is acked or failed, and returns the closed cluster.
 
@@ -22,15 +26,17 @@ def complete_topology(
         assert sorted(result.emitted("split")) == [["cow"], ["moon"], ["the"], ["the"]]
         assert result.acked("sentences") == [0, 1]
 
-    `tuples` gives for each spout what it shall emit instead of its own tuples; message ids are positions. Raises
-    `TopologyError` if it names a component that is no spout, or leaves a spout out.
+    `tuples` gives for each spout what it shall emit instead of its own tuples; message ids are positions. KafkaBolts
+    write to `kafka`, if it is given. Raises `TopologyError` if `tuples` names a component that is no spout, or leaves a
+    spout out.
     """
-    _check_names(topology, set(tuples))
+    check_names(topology, set(tuples))
     spouts = {}
     for name, given in tuples.items():
         streams = {stream.id: stream.fields for stream in topology.component(name).streams.values()}
         spouts[name] = FixedTupleSpout(given, streams)
-    with LocalCluster(replace_components(topology, spouts), seed, resources) as cluster:
+    make = LocalCluster if kafka is None else kafka.cluster
+    with make(replace_components(topology, spouts), seed, resources) as cluster:
         cluster.run_until_idle()
         for _ in range(_MOST_STRIDES):
             if not cluster.pending:
@@ -38,14 +44,15 @@ def complete_topology(
             cluster.advance_time(topology.config.topology_message_timeout_secs / 2)
         raise KstormError(
             f"{cluster.pending} tuples of {topology.name!r} are neither acked nor failed after {cluster.now:g} virtual "
-            "seconds: does a bolt call reset_timeout for ever?"
+            "seconds: does a bolt call reset_timeout for ever, or are message timeouts off?"
         )
 
 
 _MOST_STRIDES = 200
 
 
-def _check_names(topology: Topology, given: set[str]) -> None:
+def check_names(topology: Topology, given: set[str]) -> None:
+    """Raises `TopologyError` unless tuples are given for the spouts, and for nothing else."""
     spouts = {spout.id for spout in topology.spouts}
     for name in sorted(given - spouts):
         raise TopologyError(

@@ -1,263 +1,396 @@
-"""One process of a simulated cluster: an executor with its tasks, and the records that it has on their way.
+"""One process of a simulated cluster: the driver of an engine, in a world of logs in memory and of chance.
 
-A process offers the scheduler the steps that it could take now. Each step is what a real process does without giving
-way: execute one frame, drain the outbox, have one record delivered, write one key of a checkpoint. Between any two
-steps another process may run, or this one may die; then all that it knew is gone, and what it had sent but not yet
-delivered never arrives.
+A process offers the scheduler the steps that it could take now. Each step is what a real process does without giving way:
+one effect is carried out, one record arrives, one request of a transaction is answered, a piece of the user's code runs.
+Between any two steps another process may run, or this one may die; then all that it knew is gone, and what it had sent but
+not yet delivered never arrives.
 """
 
-from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter
-from kstorm.core.outbox import Outgoing
-from kstorm.errors import FencedError, FrameError
+from kstorm.core.engine import Effect, Engine, Record, Slot, Unit
+from kstorm.core.engine.effects import (
+    Abandon,
+    Close,
+    Commit,
+    End,
+    Fetch,
+    Keep,
+    Open,
+    Ready,
+    Release,
+    Run,
+    Send,
+    Transact,
+)
+from kstorm.core.tasks import Steps
+from kstorm.testing.awaiting import Awaiting
 from kstorm.testing.disks import Disk
-from kstorm.testing.logs import Place
+from kstorm.testing.group import OUTDATED, UNKNOWN, Member
+from kstorm.testing.logs import TopicPartition
 from kstorm.testing.scheduler import Actor, Step
+from kstorm.testing.sends import Sends
+from kstorm.testing.transactions import RefusedError, Transacting
 from kstorm.testing.world import World
 
-Released = Callable[[], object]
-"""Called when a process has let go of a task."""
+E = TypeVar("E", bound=Engine[Any])
+
+MOST_RECORDS = 3
+"""Of one task in one poll."""
+_TICKS_AT_ONCE = 0.5
+_ALERT = 0.3
+"""Probability that a poll that came is looked at when something else could be done."""
+_MID_RUN = 0.3
+"""Probability that a piece of the user's code is interrupted where it offers a pause, or before it is awaited."""
 
 
-class Process(Actor):
-    """What processes of every role do: take records, send, checkpoint, take on tasks and let go of them."""
+class Process(Actor, Generic[E]):
+    """What processes of every kind do."""
 
-    def __init__(self, world: World, component: str, disk: Disk) -> None:
+    engine: E
+
+    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+        """`name`: that of the instance; a process that comes back under it has the same transactional id."""
         super().__init__(world.scheduler)
-        self.world, self.component, self.disk = world, component, disk
-        self.changed = False
-        """Whether anything happened since the outbox was last drained."""
-        self.needs_checkpoint = False
-        """Whether something may leave only with a checkpoint."""
-        self.unsaved = True
-        """Whether a checkpoint would store or commit anything that the one before did not."""
+        self.world, self.component, self.disk, self.name = world, component, disk, name
+        self.member = Member(world.groups[component], name, self.wake)
         self.zombie = False
-        """Whether another process has its tasks, and it does not know it yet."""
+        """Whether another process has its tasks, and it does not know it yet; for who looks on, not for the broker."""
+        self.polling = True
+        """Whether its poll loop goes on; all else does even if it stands still."""
         self.background: list[Callable[[], list[Step]]] = []
-        """Asked for steps too: what goes on beside the tasks, as on threads of its own."""
-        self._inputs: dict[int, tuple[Place, list[bytes]]] = {}
-        self._position: dict[int, int] = {}
-        self._on_the_way: dict[Place, deque[tuple[bytes, Callable[[], Any] | None]]] = {}
-        self._checkpoint: Iterator[None] | None = None
-        self._leaving: dict[int, Released] = {}
-        self._leaving_with_this: list[int] = []  # the tasks that the checkpoint under way is the last of
+        """Asked for steps too: what is done beside the tasks, as on threads of its own."""
+        self.on_released: Callable[[Process[Any], int], None] = lambda process, task: None
+        """Called when it has let go of a task."""
+        self.on_ended: Callable[[Process[Any]], None] = lambda process: process.die()
+        """Called when it ends by itself, and is one of the cluster's."""
+        self._effects: deque[Effect] = deque()
+        self._runs: list[tuple[Run, Steps, Awaiting | None]] = []  # with what it waits for
+        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = deque()  # polls that nobody has looked at yet
+        self.tasks: set[int] = set()
+        """Those that the group has given to it, and that it has not released."""
+        self._assigned: list[int] = []  # those whose offsets are not known yet
+        self._opening: dict[int, int] = {}  # by task, the end of its changelog when it was looked at
+        self._position: dict[int, int] = {}  # by task whose records are wanted
+        self._sends = Sends(world)
+        self.transacting: Transacting | None = None
+        """The transaction that is under way."""
+        self.epoch = world.logs.begin_epoch(name)
+
+    # What the cluster asks of it.
 
     def ready(self) -> list[Step]:
         """The steps that it could take now."""
-        position, stalled, leaving = self._position, self.world.logs.stalled, self._leaving
-        steps: list[Step] = [
-            partial(self._take, task)
-            for task, (place, log) in self._inputs.items()
-            if position[task] < len(log) and place not in stalled and task not in leaving
-        ]
-        if self.changed:
-            steps.append(self._drain)
-        if self._on_the_way:
-            if not stalled or not stalled.issuperset(self._on_the_way):
-                steps.append(self._deliver_one)
-        elif self._checkpoint is not None:
-            steps.append(self._go_on_with_checkpoint)
+        steps: list[Step] = [partial(self._assign, task) for task in self._assigned if self._is_stable(task)]
+        if self._effects:
+            steps.append(self._carry_out_next)
+        if self.member.refusal == OUTDATED:
+            steps.append(self.member.catch_up)
+        steps += [partial(self._go_on, entry) for entry in self._runs]
+        steps += [partial(self._open, task) for task, high in self._opening.items() if self._has_ended(task, high)]
+        if self.polling and (polled := self._readable()):
+            steps += [partial(self._poll, polled)] * len(polled)
+        if self._sends.can_arrive:
+            steps += [self._deliver_one] * 2
+        if self.transacting is not None and self.transacting.can_go_on():
+            steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
+        if self._channel and not self.engine.busy and (not steps or self.world.random.random() < _ALERT):
+            steps.append(self._handle)
         return steps
 
-    def begin_checkpoint(self) -> None:
-        """Starts a checkpoint, unless one is under way or there is nothing to store; it goes on as steps of the schedule."""
-        if self._checkpoint is None and (self.unsaved or self._leaving or self.zombie):
-            self.unsaved = False
-            self._checkpoint = self.checkpoint()
-            self._leaving_with_this = list(self._leaving)
-        self.wake()
-
     def start(self, task: int) -> None:
-        """Takes on a task, from what is stored and committed of it."""
-        self.unsaved = True
-        self.start_task(task)
+        """The group gives it a task."""
+        self.member.catch_up()
+        self.tasks.add(task)
+        self._assigned.append(task)
         self.wake()
 
-    def leave(self, task: int, released: Released) -> None:
-        """Lets go of a task in good order: takes nothing more for it, stores what there is, then calls `released`."""
-        self._leaving[task] = released
-        self.leave_task(task)
-        self.changed = True
-        self.begin_checkpoint()
+    def leave(self, task: int) -> None:
+        """The group wants a task back."""
+        self.member.catch_up()
+        if task in self._assigned:
+            self._assigned.remove(task)
+            self._release(task)
+        else:
+            self._then(self.engine.revoked([task], self.world.now))
 
     def leaves(self, task: int) -> bool:
         """Whether it is about to let go of a task."""
-        return task in self._leaving
+        return task in self.engine.slots and self.engine.slots[task].leaving
+
+    def lose(self) -> None:
+        """The group tells it that its tasks are another's. If it does not end, it is a member again."""
+        self._then(self.engine.lost(list(self.engine.slots), self.world.now))
+        self.polling = True
+        if not any(isinstance(effect, End) for effect in self._effects) and self.member.refusal == UNKNOWN:
+            self.member.join()
+
+    def tick(self) -> None:
+        """Time has passed. Ticks and timeouts fire at once, unless the user's code is running or the world is a rough one."""
+        at_once = not self.engine.busy and (self.world.at_once or self.world.random.random() < _TICKS_AT_ONCE)
+        for effect in self.engine.tick(self.world.now):
+            if at_once and isinstance(effect, Run):
+                self._run_through(effect)
+            else:
+                self._effects.append(effect)
+        self.wake()
+
+    def begin_checkpoint(self) -> None:
+        """Has it take a checkpoint before one is due; it is taken step by step."""
+
+    def close(self) -> None:
+        """Ends its components, and does nothing else."""
+
+    def _end(self, task: Any, method: Callable[[], Any], doing: str) -> None:
+        """Calls a last method of the user's code. What it raises reaches the test, unless that is a part of the game."""
+        try:
+            self.world.wait(method())
+        except Exception as error:
+            if self.world.on_crash is None:
+                raise
+            self.engine.journal.error(error, doing, task.task_id)
 
     def die(self) -> None:
         """Takes no step ever again."""
         self.dead = True
         self.tally()
-        for place, _ in self._inputs.values():
-            self.world.logs.unwatch(place, self)
-
-    @property
-    def has_tasks(self) -> bool:
-        """Whether it runs any task."""
-        return bool(self._inputs)
-
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing is on its way out."""
-        return not (self.changed or self._on_the_way or self._checkpoint)
-
-    # What a role adds.
-
-    @abstractmethod
-    def start_task(self, task: int) -> None:
-        """Makes a task's objects."""
-
-    @abstractmethod
-    def leave_task(self, task: int) -> None:
-        """The task will take nothing more; what it has is still to be stored."""
-
-    @abstractmethod
-    def end_task(self, task: int) -> None:
-        """Drops a task's objects."""
-
-    @abstractmethod
-    def take(self, task: int, record: bytes, offset: int) -> None:
-        """Takes a record of a task's input. Raises `FrameError` if it is none."""
-
-    @abstractmethod
-    def drain(self) -> None:
-        """Sends what may leave now."""
-
-    @abstractmethod
-    def checkpoint(self) -> Iterator[None]:
-        """Stores what is to survive a crash. Resumed after each `yield` once all that was sent is delivered."""
-
-    @abstractmethod
-    def tick(self) -> None:
-        """Time has passed."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Ends in good order."""
+        for _, steps, waiting in self._runs:
+            if waiting is not None:
+                waiting.abandon()
+            steps.close()
+        self._runs.clear()
+        for task in self._position:
+            self.world.logs.unwatch(self._place(task), self)
 
     def tally(self) -> None:
         """Adds what the tasks have seen of rare things to the world's count."""
 
-    def task_id(self, task: int) -> int:
-        """The topology-wide id of a task of this process."""
-        return self.world.topology.task_ids(self.component)[task]
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is being done, and nothing is on its way out."""
+        return not (
+            self._effects
+            or self._runs
+            or self._channel
+            or self._sends
+            or self.transacting
+            or self._opening
+            or self._assigned
+        )
 
-    # What a role uses.
+    @property
+    def sends(self) -> bool:
+        """Whether records of it are on their way."""
+        return bool(self._sends)
 
-    def consume(self, task: int, place: Place) -> None:
-        """Reads a partition from its committed offset on."""
-        self._inputs[task] = place, self.world.logs.records(place)
-        self._position[task] = self.world.logs.committed(place)
-        self.world.logs.watch(place, self, self.wake)
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        """Whether something may leave only with a checkpoint."""
+        return False
 
-    def positions(self) -> list[tuple[Place, int]]:
-        """The offsets to commit now, should all before them be done."""
-        return [(place, self._position[task]) for task, (place, _) in self._inputs.items()]
+    def places(self) -> list[TopicPartition]:
+        """The partitions that it reads."""
+        return [self._place(task) for task in self._position]
 
-    def send(self, records: Iterable[Outgoing]) -> None:
-        """Hands records to the producer. They arrive in order within a partition, in any order across partitions."""
-        for record in records:
-            self._queue((record.topic, record.partition), record.value)
+    # Events.
 
-    def send_letters(self, letters: Iterable[LetterToStore]) -> None:
-        """Hands dead letters to the producer."""
-        for letter in letters:
-            place = (self.world.topology.dead_letters_topic, 0)
-            self._queue(place, encode_letter(letter.letter), letter.on_stored)
+    def _then(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Keep):  # the task's state is read from there from now on
+                self._keep(effect)
+            else:
+                self._effects.append(effect)
+        self.wake()
 
-    def store(self, place: Place, key: bytes, value: bytes | None) -> None:
-        """Writes one key of a changelog, then of the disk. Raises `FencedError` in a zombie, as Kafka refuses its
-        transaction."""
-        self._expect_membership()
-        self.disk.apply(place, self.world.logs.change(place, key, value), key, value)
+    def _keep(self, effect: Keep) -> None:
+        for task, changes in effect.changes.items():
+            self.disk.keep(self._changelog(task), changes, effect.reached[task], self.world.now)
 
-    def commit(self, positions: Iterable[tuple[Place, int]]) -> None:
-        """Commits input offsets. Raises `FencedError` in a zombie, whose generation of the group is past."""
-        self._expect_membership()
-        self.world.logs.commit(positions)
+    def _assign(self, task: int) -> None:
+        self._assigned.remove(task)
+        offset = self.world.logs.committed(self._place(task))
+        self._then(self.engine.assigned({task: offset}, self.world.now))
 
-    def _expect_membership(self) -> None:
-        if self.zombie and self.world.fence:
-            self.world.count("zombie refused")
-            raise FencedError(f"a zombie of {self.component!r} was refused")
+    def _is_stable(self, task: int) -> bool:
+        return self.world.logs.is_stable(self._place(task))
 
-    def _take(self, task: int) -> None:
-        place, log = self._inputs[task]
-        offset = self._position[task]
-        self._position[task] = offset + 1
-        self.changed = self.unsaved = True
-        try:
-            self.take(task, log[offset], offset)
-        except FrameError as error:
-            letter = DeadLetter(
-                topology=self.world.topology.name,
-                component=self.component,
-                task=self.task_id(task),
-                reason=str(error),
-                topic=place[0],
-                partition=place[1],
-                offset=offset,
-                value=log[offset],
-            )
-            self.send_letters([LetterToStore(letter)])
+    def _readable(self) -> list[int]:
+        """The tasks with records that were not read yet."""
+        logs, slots = self.world.logs, self.engine.slots
+        return [
+            task
+            for task, position in self._position.items()
+            if (place := self._place(task)) not in logs.stalled
+            and position < logs.stable_end(place)
+            and task in slots
+            and self._reads(slots[task])
+        ]
 
-    def _queue(self, place: Place, value: bytes, on_stored: Callable[[], Any] | None = None) -> None:
-        queue = self._on_the_way.get(place)
-        if queue is None:
-            queue = self._on_the_way[place] = deque()
-        queue.append((value, on_stored))
+    def _reads(self, slot: Slot[Any]) -> bool:
+        """Whether the records of a task are still read."""
+        return slot.works
 
-    def _drain(self) -> None:
-        self.changed = False
-        self.drain()
+    def _poll(self, tasks: list[int]) -> None:
+        """A poll brings records of some tasks."""
+        chance = self.world.random
+        chosen = [chance.choice(tasks)] if len(tasks) == 1 or chance.random() < 0.5 else tasks
+        item = []
+        for task in chosen:
+            position, place, logs = self._position[task], self._place(task), self.world.logs
+            end = min(logs.stable_end(place), position + chance.randint(1, MOST_RECORDS))
+            records = [Record(*record) for record in logs.committed_records(place, position, end)]
+            if records:
+                item.append((self.engine.slots[task], records))
+            self._position[task] = end
+        if item:
+            self._channel.append(item)
+
+    def _handle(self) -> None:
+        self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
 
     def _deliver_one(self) -> None:
+        self._sends.deliver_one()
+        self._then(self.engine.confirmed(self.world.now))
+
+    # Effects.
+
+    def _carry_out_next(self) -> None:
+        match effect := self._effects.popleft():
+            case Send():
+                self._sends.add(effect)
+            case Run():
+                self._runs.append((effect, effect.steps, None))
+            case Open():
+                self._begin_opening(effect.task)
+            case Abandon():
+                if effect.task in self._opening:
+                    self._opened(effect.task)
+            case Ready():
+                self._read(effect.task)
+            case Transact():
+                self.transacting = Transacting(self, effect)
+            case Fetch():
+                self._fetch(effect)
+            case Commit():
+                self._commit(effect)
+            case Close():
+                self._stop_reading(effect.task)
+            case Release():
+                self._release(effect.task)
+            case End():
+                self.world.count("zombie ended")
+                self.die()
+
+    def _commit(self, effect: Commit) -> None:
+        if effect.waits:
+            self.member.catch_up()  # it lets go of a task at the group's wish: no rebalance ends without it
+        if refusal := self.world.refusal(self.member, self.member.generation):
+            self.world.count(f"commit refused: {refusal}")
+        else:
+            self.world.logs.commit([(self._place(task), offset) for task, offset in effect.offsets.items()])
+        if effect.waits:
+            self._then(self.engine.committed(effect, {}, self.world.now))
+
+    def _fetch(self, effect: Fetch) -> None:
+        place, logs = self._place(effect.task), self.world.logs
+        records = [Record(*record) for at in effect.offsets for record in logs.committed_records(place, at, at + 1)]
+        self._then(self.engine.fetched(effect, records, self.world.now))
+
+    def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
+        """Goes on with a piece of the user's code."""
+        self._runs.remove(entry)
+        self._advance(*entry)
+        return None
+
+    def _advance(self, run: Run, steps: Steps, waiting: Awaiting | None = None, interrupt: float = _MID_RUN) -> None:
+        """Goes on with a piece of the user's code, to its end, to its next await, or to where it is interrupted."""
         world = self.world
-        place = world.random.choice([place for place in self._on_the_way if place not in world.logs.stalled])
-        queue = self._on_the_way[place]
-        if world.reorder and len(queue) > 1 and world.random.random() < world.reorder:
-            queue[0], queue[1] = queue[1], queue[0]
-            world.count("reordered record")
-        value, on_stored = queue.popleft()
-        if not queue:
-            del self._on_the_way[place]
-        world.logs.append(place, value)
-        if world.duplicate and world.random.random() < world.duplicate:
-            world.logs.append(place, value)
-            world.count("duplicate record")
-        if on_stored is not None:
-            on_stored()
-
-    def _go_on_with_checkpoint(self) -> None:
         try:
-            if self._checkpoint is None or next(self._checkpoint, _DONE) is not _DONE:
-                return
-        except FencedError:
-            self._checkpoint = None
-            self.die()
+            while True:
+                try:
+                    if waiting is not None and not waiting.go_on():
+                        break
+                except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
+                    pending = steps.throw(error)
+                else:
+                    pending = next(steps)
+                waiting = None if pending is None else Awaiting(world.runner.get_loop(), pending)
+                if interrupt and world.random.random() < interrupt:
+                    break
+            self._runs.append((run, steps, waiting))
+        except StopIteration:
+            self._then(self.engine.ran(run, world.now))
+        except Exception as error:
+            if not world.crash(self, error):
+                raise
+
+    def _run_through(self, run: Run) -> None:
+        """Runs a piece of the user's code to its end, without an interruption."""
+        try:
+            self.world.run(run.steps)
+        except Exception as error:
+            if not self.world.crash(self, error):
+                raise
+        else:
+            self._then(self.engine.ran(run, self.world.now))
+
+    def _begin_opening(self, task: int) -> None:
+        """The end of the changelog is looked at; what is open below it is waited for."""
+        if self.engine.changelog:
+            self._opening[task] = len(self.world.logs.changelog(self._changelog(task)))
+        else:
+            self._opened(task)
+
+    def _has_ended(self, task: int, high: int) -> bool:
+        return not any(written.is_open for written in self.world.logs.changelog(self._changelog(task))[:high])
+
+    def _open(self, task: int) -> None:
+        world = self.world
+        self.disk.recover(world.logs, self._changelog(task), self._opening[task], world.now, world.tombstone_secs)
+        self._opened(task)
+
+    def _opened(self, task: int) -> None:
+        self._opening.pop(task, None)
+        self._then(self.engine.opened(task, (), self.world.now))
+
+    def _read(self, task: int) -> None:
+        place = self._place(task)
+        self._position[task] = self.engine.slots[task].progress.finished
+        self.world.logs.watch(place, self, self.wake)
+
+    def _release(self, task: int) -> None:
+        self.tasks.remove(task)
+        self.on_released(self, task)
+
+    def _stop_reading(self, task: int) -> None:
+        if self._position.pop(task, None) is not None:
+            self.world.logs.unwatch(self._place(task), self)
+
+    def go_on_with_transaction(self) -> None:
+        """Takes the next step of its transaction."""
+        transacting = self.transacting
+        assert transacting is not None
+        try:
+            ended = transacting.go_on()
+        except RefusedError:
+            if self.zombie:
+                self.world.count("zombie refused")
+                self.die()
+            else:  # its transaction took too long, and was ended
+                self.world.count("transaction timed out")
+                self.on_ended(self)
             return
-        self._checkpoint = None
-        if self.zombie:  # by now the group has told it, if nobody else
-            self.die()
-            return
-        for task in self._leaving_with_this:
-            self._let_go(task)
-        if self._leaving:  # they were told to leave while that checkpoint was under way
-            self.begin_checkpoint()
+        if ended:
+            self.transacting = None
+            self._then(self.engine.committed(transacting.effect, transacting.reached, self.world.now))
 
-    def _let_go(self, task: int) -> None:
-        place, _ = self._inputs.pop(task)
-        self.world.logs.unwatch(place, self)
-        del self._position[task]
-        self.end_task(task)
-        self._leaving.pop(task)()
+    def _place(self, task: int) -> TopicPartition:
+        return self.engine.topic, task
 
-
-_DONE: Any = object()
+    def _changelog(self, task: int) -> TopicPartition:
+        return self.engine.changelog, task

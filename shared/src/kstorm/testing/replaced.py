@@ -1,4 +1,5 @@
-"""A topology with other components in the place of some: what needs a server gives way to what a test can feed and read.
+"""A topology with some components replaced: a test puts components that it can feed and read in place of those that
+need a server.
 
 tested = replace_components(topology, {"sentences": FeederSpout("sentence"), "sink": TupleCaptureBolt()})
 """

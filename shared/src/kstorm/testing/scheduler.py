@@ -1,7 +1,7 @@
 """Whose turn it is: a step at a time of one actor, drawn by chance.
 
-An actor is whatever acts by itself in a simulated cluster. Only those are asked for their steps of whom something may
-have come: an actor that has none idles until somebody wakes it.
+An actor is whatever acts by itself in a simulated cluster. An actor without steps idles until
+somebody wakes it; only actors that may have something to do are asked for their steps.
 """
 
 import heapq

@@ -10,9 +10,14 @@ from typing import Any, ClassVar
 
 from kstorm.core.ids import NextId
 from kstorm.core.tasks import OnError, Steps, awaitable
+from kstorm.errors import KstormError
+from kstorm.testing.group import Group, Member
 from kstorm.testing.logs import Logs
 from kstorm.testing.scheduler import Scheduler
 from kstorm.topology import Topology
+
+MOST_ENDS = 300
+"""How often the user's code may end a process until a process that ends again and again is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class TaskError:
 
     component: str
     task: int
-    """Topology-wide task id."""
+    """Topology-wide task id; -1 if the error ended the process."""
     error: BaseException
     doing: str
 
@@ -44,12 +49,18 @@ class World:
     resources: dict[str, Any]
     scheduler: Scheduler = field(init=False)
     logs: Logs = field(default_factory=Logs)
+    groups: defaultdict[str, Group] = field(default_factory=lambda: defaultdict(Group))
+    """By component, who shares its tasks."""
     now: float = 0.0
     """Virtual seconds since the cluster began."""
     fence: ClassVar[bool] = True
     """Whether zombies are refused; a test switches it off to see what it is for."""
+    tombstone_secs: ClassVar[float] = 120.0
+    """For how long the broker keeps tombstones: short, so that it matters."""
     active: bool = True
     """Whether spouts emit; see `LocalCluster.deactivate`."""
+    at_once: bool = True
+    """Whether tasks start, and ticks fire, at once where they can; see `LocalCluster`."""
     duplicate: float = 0.0
     """Probability that a record is delivered twice."""
     reorder: float = 0.0
@@ -64,10 +75,16 @@ class World:
     acked: defaultdict[int, list[Any]] = field(default_factory=_lists)
     """Spout task → message ids."""
     failed: defaultdict[int, list[Any]] = field(default_factory=_lists)
+    on_crash: Callable[[Any, Exception], None] | None = None
+    """Starts a process anew that the user's code ended; without it the test gets the exception."""
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.random)
+
+    def refusal(self, member: Member, generation: int) -> str:
+        """Why the group takes no commit of a member that names this generation; empty if it does."""
+        return member.refusal_of(generation) if self.fence else ""
 
     def count(self, what: str) -> None:
         """Notes that something rare has happened."""
@@ -96,6 +113,20 @@ class World:
     def _await(self, result: Awaitable[Any]) -> None:
         self.runner.get_loop().run_until_complete(_awaited(result))
 
+    def crash(self, process: Any, error: Exception) -> bool:
+        """The user's code ended a process (it raised where nothing catches it, in `prepare` say). Whether that is a part of
+        the game: then the process is started anew."""
+        if self.on_crash is None:
+            return False
+        self.count("process ended by the user's code")
+        self.errors.append(TaskError(process.component, -1, error, "which ended its process"))
+        if self.seen["process ended by the user's code"] == MOST_ENDS:
+            raise KstormError(
+                f"processes were ended {MOST_ENDS} times by the user's code, one of {process.component!r} by {error!r}"
+            ) from error
+        self.on_crash(process, error)
+        return True
+
     def note_emits(self, collector: Any, component: str) -> None:
         """From now on every emit through a task's collector is noted."""
 
@@ -110,6 +141,28 @@ class World:
     def on_error(self, component: str, task: int) -> OnError:
         """Where a task reports errors to."""
         return lambda error, doing: self.errors.append(TaskError(component, task, error, doing))
+
+
+class Notes:
+    """The journal of a simulated process: see `kstorm.core.engine.journal`."""
+
+    def __init__(self, world: World, component: str) -> None:
+        self.world, self.component = world, component
+
+    def error(self, error: BaseException, doing: str, task: int) -> None:
+        """Notes an error of the user's code."""
+        self.world.errors.append(TaskError(self.component, task, error, doing))
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Tells."""
+        if self.world.tell is not untold:
+            self.world.tell(f"{self.component}: {event} {fields}")
+
+    warning = info
+
+    def made(self, task: Any, task_id: int) -> None:
+        """From now on every emit of the task is noted."""
+        self.world.note_emits(task.collector, self.component)
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

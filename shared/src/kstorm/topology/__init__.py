@@ -4,13 +4,12 @@ from kstorm.errors import FailedException, ReportedFailedException
 from kstorm.topology.batch import TupleBatch
 from kstorm.topology.builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, Placed, SpoutOutputCollector
+from kstorm.topology.component import Component
 from kstorm.topology.components import (
     BasicBolt,
     Bolt,
-    Component,
     CustomStreamGrouping,
     Spout,
-    Stateful,
     StatefulBasicBolt,
     StatefulBolt,
 )
@@ -18,7 +17,9 @@ from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
 from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
 from kstorm.topology.fields import Fields
+from kstorm.topology.positioned import Positioned
 from kstorm.topology.state import KeyValueState
+from kstorm.topology.stateful import Stateful
 from kstorm.topology.topology import ComponentSpec, Input, Topology
 from kstorm.topology.tuple import DEFAULT_STREAM, SYSTEM_COMPONENT, TICK_STREAM, Source, Tuple
 
@@ -42,6 +43,7 @@ __all__ = [
     "OutputCollector",
     "OutputFieldsDeclarer",
     "Placed",
+    "Positioned",
     "ReportedFailedException",
     "Source",
     "Spout",

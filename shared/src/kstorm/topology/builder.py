@@ -31,7 +31,7 @@ from kstorm.topology.groupings import (
 )
 from kstorm.topology.topology import ComponentSpec, Input, Topology
 from kstorm.topology.tuple import DEFAULT_STREAM
-from kstorm.topology.validate import check_id, check_tasks, check_wiring
+from kstorm.topology.validate import check_count, check_id, check_tasks, check_wiring
 
 
 class TopologyBuilder:
@@ -72,6 +72,7 @@ class TopologyBuilder:
         check_id("component", id)
         if id in self._declared:
             raise TopologyError(f"there are two components {id!r}: give each its own id")
+        check_count("parallelism", id, parallelism)
         declared = _Declared(id, component, parallelism)
         self._declared[id] = declared
         return declared
@@ -92,7 +93,7 @@ class _Declared:
         declarer = OutputFieldsDeclarer(self.id)
         self.component.declare_output_fields(declarer)
         try:
-            own = config.override(**{**self.component.get_component_configuration(), **self.overrides})
+            own = config.override(**self.component.get_component_configuration()).override(**self.overrides)
         except ConfigError as error:
             raise TopologyError(f"the configuration of {self.id!r}: {error}") from None
         return ComponentSpec(
@@ -115,13 +116,19 @@ class _Declarer:
 
     def set_num_tasks(self, tasks: int) -> Self:
         """Fixes the number of tasks; at least the parallelism, and never changed while the topology lives."""
+        check_count("number of tasks", self._declared.id, tasks)
         self._declared.num_tasks = tasks
         return self
 
     def add_configurations(self, **settings: Any) -> Self:
-        """Overrides fields of `Config` for this component."""
+        """Overrides settings of `Config` for this component, or gives it settings of its own, which it reads by
+        `config["name"]`."""
         self._declared.overrides.update(settings)
         return self
+
+    def add_configuration(self, name: str, value: Any) -> Self:
+        """The same for one setting, whose name may be any: `add_configuration("my.limit", 5)`."""
+        return self.add_configurations(**{name: value})
 
 
 class SpoutDeclarer(_Declarer):

@@ -4,30 +4,16 @@ An instance given to the `TopologyBuilder` is a template: every task runs a deep
 deserialised one. Whatever cannot be copied (a connection) is made in `open` or `prepare`. Any method may be `async`.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kstorm.topology.batch import TupleBatch
 from kstorm.topology.collectors import BasicOutputCollector, OutputCollector, SpoutOutputCollector
+from kstorm.topology.component import Component, Maybe
 from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
-from kstorm.topology.declarer import OutputFieldsDeclarer
-from kstorm.topology.state import KeyValueState
+from kstorm.topology.stateful import Stateful
 from kstorm.topology.tuple import Tuple
-
-Maybe = Awaitable[None] | None
-"""What a method returns that may be plain or async."""
-
-
-class Component:
-    """What spouts and bolts have in common."""
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the streams that this component emits; none by default."""
-
-    def get_component_configuration(self) -> dict[str, Any]:
-        """Settings of this component that differ from the topology's, by `Config` field name."""
-        return {}
 
 
 class Spout(Component):
@@ -43,7 +29,7 @@ class Spout(Component):
         return None
 
     def close(self) -> Maybe:
-        """Called when the task leaves this process in good order; not when the process is killed."""
+        """Called when the task leaves this process in an orderly way; not when the process is killed."""
         return None
 
     def activate(self) -> Maybe:
@@ -93,7 +79,7 @@ class Bolt(Component):
         return NotImplemented
 
     def cleanup(self) -> Maybe:
-        """Called when the task leaves this process in good order; not when the process is killed."""
+        """Called when the task leaves this process in an orderly way; not when the process is killed."""
         return None
 
 
@@ -125,18 +111,7 @@ class BasicBolt(Component):
         return NotImplemented
 
     def cleanup(self) -> Maybe:
-        """Called when the task leaves this process in good order."""
-        return None
-
-
-class Stateful:
-    """Mixin of bolts whose state survives them (Storm's `IStatefulComponent`)."""
-
-    state: KeyValueState
-
-    def init_state(self, state: KeyValueState) -> Maybe:
-        """Called after `prepare` with the recovered state; by default keeps it as `self.state`."""
-        self.state = state
+        """Called when the task leaves this process in an orderly way."""
         return None
 
 

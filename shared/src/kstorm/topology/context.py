@@ -1,20 +1,22 @@
 """What a task knows of itself and of the topology (Storm's `TopologyContext`)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from kstorm.topology.fields import Fields
+from kstorm.topology.topology import Topology
 from kstorm.topology.tuple import DEFAULT_STREAM
 
-if TYPE_CHECKING:
-    from kstorm.topology.topology import Topology
+CLOCK: Final = "clock"
+"""Under this name a simulated cluster puts its clock into `TopologyContext.resources`: called, it gives seconds. Components
+live by the machine's where there is none."""
 
 
 class TopologyContext:
     """Handed to `open` and `prepare`."""
 
     def __init__(
-        self, topology: "Topology", component: str, task_index: int, resources: dict[str, Any] | None = None
+        self, topology: Topology, component: str, task_index: int, resources: dict[str, Any] | None = None
     ) -> None:
         self.topology = topology
         """The whole wiring."""

@@ -1,6 +1,7 @@
 """The names of the values in a stream's tuples (Storm's `Fields`)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from kstorm.errors import TopologyError
 
@@ -32,6 +33,17 @@ class Fields:
             return self._index[name]
         except KeyError:
             raise KeyError(f"no field {name!r}; this stream has {', '.join(self.names) or 'no fields'}") from None
+
+    def select(self, selector: "str | Iterable[str]", values: Sequence[Any]) -> list[Any]:
+        """Of the values of a tuple with these fields those of `selector`, in its order: `fields.select(["word"], values)`.
+
+        Raises `KeyError` as `index` does.
+        """
+        names = (selector,) if isinstance(selector, str) else selector
+        return [values[self.index(name)] for name in names]
+
+    def __getitem__(self, position: int) -> str:
+        return self.names[position]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

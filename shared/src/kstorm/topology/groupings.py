@@ -1,9 +1,22 @@
 """Which tasks of a consumer get a tuple: the declarations. `kstorm.core.routing` carries them out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from kstorm.topology.components import CustomStreamGrouping
 from kstorm.topology.fields import Fields
+
+
+class TaskChooser(Protocol):
+    """A `CustomStreamGrouping`, as far as a declaration has to know it."""
+
+    def prepare(self, context: Any, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+        """See `kstorm.topology.CustomStreamGrouping.prepare`."""
+        ...
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        """See `kstorm.topology.CustomStreamGrouping.choose_tasks`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +62,12 @@ class DirectGrouping:
 class CustomGrouping:
     """To the tasks that the user's own object chooses."""
 
-    grouping: CustomStreamGrouping
+    grouping: TaskChooser
 
 
-Grouping = (
-    ShuffleGrouping
-    | NoneGrouping
-    | FieldsGrouping
-    | PartialKeyGrouping
-    | AllGrouping
-    | GlobalGrouping
-    | DirectGrouping
-    | CustomGrouping
+ChoosingGrouping = (
+    ShuffleGrouping | NoneGrouping | FieldsGrouping | PartialKeyGrouping | AllGrouping | GlobalGrouping | CustomGrouping
 )
+"""Those that choose the tasks; with the other one the emitter does."""
+
+Grouping = ChoosingGrouping | DirectGrouping

@@ -17,11 +17,15 @@ class KeyValueState(Protocol):
         ...
 
     def put(self, key: str, value: Any) -> None:
-        """Sets a key."""
+        """Sets a key. What is stored is the value as it is now: one that is changed in place must be put again.
+
+        Raises `TypeError` if MessagePack cannot hold the value (an integer beyond 64 bits, an object of a class that it does
+        not know) or the key is no text; `ValueError` if both together have more than 16 MiB. The state is then as it was.
+        """
         ...
 
-    def delete(self, key: str) -> None:
-        """Removes a key; nothing happens if it is not there."""
+    def delete(self, key: str) -> Any:
+        """Removes a key; returns the value that it had, None if there was none."""
         ...
 
     def items(self) -> Iterator[tuple[str, Any]]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kstorm.errors import TopologyError
-from kstorm.topology.components import BasicBolt, Bolt, Spout, Stateful
+from kstorm.topology.component import Component
 from kstorm.topology.config import Config
 from kstorm.topology.declarer import StreamSpec
 from kstorm.topology.groupings import Grouping
+from kstorm.topology.stateful import Stateful
 
 ACKER_COMPONENT: Final = "__acker"
 
@@ -31,7 +32,8 @@ class ComponentSpec:
 
     id: str
     kind: Literal["spout", "bolt"]
-    component: Spout | Bolt | BasicBolt
+    component: Component
+    """A `Spout`, a `Bolt` or a `BasicBolt`; each task runs a copy of it."""
     parallelism: int
     """Executors: processes to start with."""
     num_tasks: int
@@ -97,8 +99,8 @@ class Topology:
 
     @property
     def longest_message_timeout_secs(self) -> float:
-        """Of all spouts, which may each have their own: what ackers must outlive."""
-        return max(spout.config.topology_message_timeout_secs for spout in self.spouts)
+        """Of all spouts, which may each have their own: what ackers must outlive. Infinite if one of them has none."""
+        return max(spout.config.message_timeout_secs for spout in self.spouts)
 
     def consumers(self, component: str, stream: str) -> list[tuple[ComponentSpec, Grouping]]:
         """The bolts that subscribe to a stream, each with its grouping."""
@@ -116,7 +118,7 @@ class Topology:
         return f"{self.name}.{bolt}"
 
     def state_topic(self, bolt: str) -> str:
-        """Changelog of a stateful bolt's state; partition = task index."""
+        """Changelog of a bolt's state and, with exactly once, of what it has not finished; partition = task index."""
         return f"{self.name}.{bolt}.__state"
 
     def completions_topic(self, spout: str) -> str:
@@ -149,7 +151,8 @@ class Topology:
 
     def changelogs(self) -> dict[str, int]:
         """The compacted topics that tables are recovered from, with their partition counts."""
-        counts = {self.state_topic(b.id): b.num_tasks for b in self.bolts if isinstance(b.component, Stateful)}
+        kept = [b for b in self.bolts if self.config.exactly_once or isinstance(b.component, Stateful)]
+        counts = {self.state_topic(bolt.id): bolt.num_tasks for bolt in kept}
         if self.config.acker_tasks:
             counts[self.ledger_topic] = self.config.acker_tasks
         return counts

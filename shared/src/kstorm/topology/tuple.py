@@ -5,7 +5,7 @@ that was anchored to several trees carries the others in `more`. The bolt task t
 XOR of the edges emitted with this tuple as anchor, as Storm's `TupleImpl` does, so that an ack is one XOR.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -56,6 +56,21 @@ class Tuple(Struct, eq=False):
 
     def __contains__(self, field: object) -> bool:
         return field in self.source.fields
+
+    def get(self, field: str, default: Any = None) -> Any:
+        """The value of a field; `default` if the stream has no such field, which `tuple[field]` would refuse."""
+        return self[field] if field in self.source.fields else default
+
+    def select(self, *fields: "str | Iterable[str]") -> list[Any]:
+        """The values of some fields, in the order asked for: `tuple.select("word", "count")`, or `select(Fields(…))`.
+
+        Raises `KeyError` with the known names if there is none of one name.
+        """
+        return self.source.fields.select(Fields(*fields), self.values)
+
+    def field_index(self, field: str) -> int:
+        """The position of a field; raises `KeyError` with the known names if there is none of that name."""
+        return self.source.fields.index(field)
 
     @property
     def fields(self) -> Fields:

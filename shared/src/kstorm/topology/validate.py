@@ -6,6 +6,7 @@ from kstorm.errors import TopologyError
 from kstorm.topology.components import CustomStreamGrouping
 from kstorm.topology.declarer import StreamSpec
 from kstorm.topology.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, Grouping, PartialKeyGrouping
+from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -21,11 +22,14 @@ def check_id(kind: str, name: str) -> None:
         )
 
 
+def check_count(name: str, component: str, value: object) -> None:
+    """Refuses a count of executors or tasks that is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise TopologyError(f"the {name} of {component!r} is {value!r}: it must be a whole number of at least 1")
+
+
 def check_tasks(spec: ComponentSpec) -> None:
-    """Refuses counts of executors and tasks that no topology could number."""
-    for name, value in (("parallelism", spec.parallelism), ("number of tasks", spec.num_tasks)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise TopologyError(f"the {name} of {spec.id!r} is {value!r}: it must be a whole number of at least 1")
+    """Refuses more executors than tasks."""
     if spec.num_tasks < spec.parallelism:
         raise TopologyError(
             f"{spec.id!r} has {spec.num_tasks} tasks for a parallelism of {spec.parallelism}: "
@@ -49,6 +53,36 @@ def check_wiring(topology: Topology) -> None:
         for declared in bolt.inputs:
             _check_input(topology, bolt, declared)
     _check_reachable(topology)
+    _check_guarantee(topology)
+    if topology.config.exactly_once:
+        _check_exactly_once(topology)
+
+
+def _check_guarantee(topology: Topology) -> None:
+    """Refuses a component with another guarantee than its topology: its process would do one thing, and its tasks another."""
+    guarantee = topology.config.topology_processing_guarantee
+    for spec in topology.components.values():
+        own = spec.config.topology_processing_guarantee
+        if own != guarantee:
+            raise TopologyError(
+                f"the configuration of {spec.id!r}: topology_processing_guarantee is {own!r}, and the topology's is "
+                f"{guarantee!r}: it is the whole topology's and no component's; set it in the Config of TopologyBuilder"
+            )
+
+
+def _check_exactly_once(topology: Topology) -> None:
+    """Refuses what cannot be part of a transaction of Kafka's."""
+    for spout in topology.spouts:
+        if not isinstance(spout.component, Positioned):
+            raise TopologyError(
+                f"the spout {spout.id!r} is a {type(spout.component).__name__}, and topology_processing_guarantee is "
+                "'exactly_once': its source has no position that could be committed with what is emitted. Write its messages to "
+                "a Kafka topic first, in a topology of their own that is at_least_once, and read that with a KafkaSpout"
+            )
+    for spec in topology.components.values():
+        refusal = spec.component.refuses_exactly_once()
+        if refusal:
+            raise TopologyError(f"{spec.id!r} cannot be processed exactly once: {refusal}")
 
 
 def _check_input(topology: Topology, bolt: ComponentSpec, declared: Input) -> None:

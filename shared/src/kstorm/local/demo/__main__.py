@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from kstorm.local.cli import check_report, run_command
-from kstorm.local.demo.run import Demo, Options
+from kstorm.local.demo.run import Demo, DemoOptions
 
 _MESSAGES: Final = 40_000
 
@@ -19,13 +19,13 @@ def main() -> int:
     return run_command("kstorm demo", lambda: _run(options))
 
 
-def _run(options: Options) -> int:
+def _run(options: DemoOptions) -> int:
     if options.report is not None:
         check_report(options.report)
     return Demo(options, Console()).run()
 
 
-def _options() -> Options:
+def _options() -> DemoOptions:
     parser = argparse.ArgumentParser(
         prog="./run demo",
         description="Word count from a Kafka topic to a Spark table: every tuple tree is tracked, an acker and a counting"
@@ -48,7 +48,7 @@ def _options() -> Options:
         metavar="DIR",
         help="gets a folder with this run's logs and tables (default .kstorm/runs)",
     )
-    return Options(**vars(parser.parse_args()))
+    return DemoOptions(**vars(parser.parse_args()))
 
 
 def _positive(text: str) -> int:

@@ -1,9 +1,9 @@
-"""Checks what came out against what went in, knowing nothing of how the topology works.
+"""Compares the sink topic with what was sent in. It knows nothing of how the topology works.
 
 The input is counted here, word by word. Every word of every message must be in the sink topic under its own id,
-`<partition>-<offset>-<position>`, where the broker's delivery reports say what partition and offset a message got. And the
-highest count that the sink topic has of a word must not be below the truth; it may be above, as counts are at least
-once: a replayed sentence is counted again.
+`<partition>-<offset>-<position>`, where the broker's delivery reports say what partition and offset a message got. And
+the highest count that the sink topic has of a word must not be below the truth. It may be above, since counts are at
+least once: a replayed sentence is counted again.
 """
 
 from array import array
@@ -22,7 +22,7 @@ _ANSWER_SECS: Final = 30.0
 
 
 class Produced(NamedTuple):
-    """A message that went in."""
+    """A message that was written to the source topic."""
 
     text: str
     partition: int
@@ -32,7 +32,7 @@ class Produced(NamedTuple):
 
 
 class SinkRecord(NamedTuple):
-    """A record that came out."""
+    """A record of the sink topic."""
 
     value: bytes
     timestamp: int
@@ -40,7 +40,7 @@ class SinkRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DemoFindings:
     """What the audit found."""
 
     lost: Sequence[Produced]
@@ -75,7 +75,7 @@ class _Counted(msgspec.Struct):
     id: str
 
 
-def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> Findings:
+def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFindings:
     """Compare both sides."""
     words = [message.text.split() for message in produced]
     truth = Counter(word for each in words for word in each)
@@ -106,7 +106,7 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> Findin
             seen[number] |= bit
             completed_at[number] = max(completed_at[number], timestamp)
     whole = [mask == (1 << len(each)) - 1 for mask, each in zip(seen, words, strict=True)]
-    return Findings(
+    return DemoFindings(
         lost=[message for message, ok in zip(produced, whole, strict=True) if not ok],
         truth=truth,
         short={word: highest.get(word, 0) for word, count in truth.items() if highest.get(word, 0) < count},
@@ -122,7 +122,8 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> Findin
 
 def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRecord]:
     """All records that the topic has now, by a plain consumer; `BrokerError` if they do not come."""
-    consumer = Consumer({**client_config, "group.id": f"{topic}-audit", "enable.auto.commit": False})
+    own = {"group.id": f"{topic}-audit", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**client_config, **own})
     try:
         for messages in consume_to(consumer, topic, _ends(consumer, topic), {}):
             for message in messages:

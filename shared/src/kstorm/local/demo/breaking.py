@@ -1,7 +1,7 @@
 """Kills processes while the topology works: SIGKILL, one after the other, beginning halfway.
 
-The rule: something is in flight when a process dies. So some messages are held back for each death and for each return,
-and the next process dies once the one before is back and trees are being completed again.
+The rule: something is in flight when a process dies. So some messages are kept back for each death and for each return.
+The next process dies when the one before is back and trees are being completed again.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Produces the demo's messages while the topology runs, never far ahead of it.
 
-The rule: at most `allowed()` messages have been handed over at any time. The demo keeps the lead over the completed
-trees bounded, so that latency says how long a sentence takes and not how long the queue is.
+The rule: at most `allowed()` messages have been handed over at any time. The demo limits how far they are ahead of the
+completed trees, so that latency says how long a sentence takes and not how long the queue is.
 """
 
 import threading
@@ -20,7 +20,7 @@ _FLUSH_SECS: Final = 60.0
 
 
 class Feed(threading.Thread):
-    """A thread; `texts[i]` goes to partition `i mod partitions`. Where each one landed is the broker's own word."""
+    """A thread; `texts[i]` is written to partition `i mod partitions`. The broker's delivery reports say at which offset."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a demo run came to: the verdict in sentences, the table at the end, the same as JSON."""
+"""The result of a demo run: the verdict in sentences, the table at the end, the same as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kstorm.local.demo.audit import Findings
+from kstorm.local.demo.audit import DemoFindings
 from kstorm.local.demo.breaking import Death
 from kstorm.local.demo.pipeline import Tables
-from kstorm.runtime.figures import format_seconds
-from kstorm.runtime.metrics import quantile
+from kstorm.runtime.service.figures import format_seconds
+from kstorm.runtime.service.metrics import quantile
 
 _SHOWN = 5
 
@@ -53,11 +53,11 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A whole run."""
+class DemoOutcome:
+    """What one run did, and what the audit found."""
 
     load: Load
-    findings: Findings
+    findings: DemoFindings
     tables: Tables
     usage: Mapping[str, Usage]
     """By process, the embedded servers and Spark among them."""
@@ -129,7 +129,7 @@ class Outcome:
         }
 
 
-def print_summary(outcome: Outcome, console: Console) -> None:
+def print_summary(outcome: DemoOutcome, console: Console) -> None:
     """The tables at the end of a run."""
     console.print()
     _print_pairs(outcome, console)
@@ -141,7 +141,7 @@ def print_summary(outcome: Outcome, console: Console) -> None:
     console.print()
 
 
-def _print_pairs(outcome: Outcome, console: Console) -> None:
+def _print_pairs(outcome: DemoOutcome, console: Console) -> None:
     load, findings, tables = outcome.load, outcome.findings, outcome.tables
     table = Table.grid(padding=(0, 2))
     for name, value in {
@@ -168,7 +168,7 @@ def _print_pairs(outcome: Outcome, console: Console) -> None:
     console.print(table, soft_wrap=True, highlight=False)
 
 
-def _print_usage(outcome: Outcome, console: Console) -> None:
+def _print_usage(outcome: DemoOutcome, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("process")
     table.add_column("CPU seconds", justify="right")
@@ -178,14 +178,14 @@ def _print_usage(outcome: Outcome, console: Console) -> None:
     console.print(table, highlight=False)
 
 
-def _over(findings: Findings) -> str:
+def _over(findings: DemoFindings) -> str:
     if not findings.over:
         return "0"
     most = ", ".join(f"{escape(word)} +{excess}" for word, excess in _some(findings.over, by_size=True))
     return f"{len(findings.over):,}, by {sum(findings.over.values()):,} in all, since replays count again: {most} …"
 
 
-def _pair(findings: Findings) -> str:
+def _pair(findings: DemoFindings) -> str:
     return " · ".join(
         f"{name} {'–' if (ms := findings.latency_ms(share)) is None else format_seconds(ms / 1000)}"
         for name, share in (("p50", 0.5), ("p99", 0.99))

@@ -22,18 +22,18 @@ from rich.text import Text
 from kstorm.kafka import KafkaSpout
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo import corpus
-from kstorm.local.demo.audit import Findings, Produced, audit, read_topic
+from kstorm.local.demo.audit import DemoFindings, Produced, audit, read_topic
 from kstorm.local.demo.feed import Feed
 from kstorm.local.demo.load import LoadRun, UsageLog, offsets_stored
 from kstorm.local.demo.pipeline import Pipeline
-from kstorm.local.demo.report import Load, Outcome, print_summary
+from kstorm.local.demo.report import DemoOutcome, Load, print_summary
 from kstorm.local.demo.topics import SOURCE_PARTITIONS, create_demo_topics
 from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.local.view import LiveView
-from kstorm.runtime.settings import Settings
-from kstorm.runtime.topics import ensure_topics
+from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -46,7 +46,7 @@ timed out; after Storm's 30 seconds the demo would mostly wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     """What can be asked of the demo."""
 
     messages: int
@@ -85,7 +85,7 @@ class _Stage:
 class Demo:
     """One run. `run` returns the exit code: 0, or 1 if anything is lost or wrong."""
 
-    def __init__(self, options: Options, console: Console) -> None:
+    def __init__(self, options: DemoOptions, console: Console) -> None:
         self._options, self._console = options, console
         self._started = time.monotonic()
         self._usage = UsageLog()
@@ -103,7 +103,7 @@ class Demo:
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
                 tables = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
-        return self._finish(Outcome(load, findings, tables, self._usage.result(), self._directory))
+        return self._finish(DemoOutcome(load, findings, tables, self._usage.result(), self._directory))
 
     @contextmanager
     def _servers(self) -> Iterator[Endpoints]:
@@ -177,7 +177,7 @@ class Demo:
         with self._console.status("waiting until all are ready") as status:
             processes.wait_ready(_READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}"))
 
-    def _audit(self, stage: _Stage, produced: list[Produced]) -> Findings:
+    def _audit(self, stage: _Stage, produced: list[Produced]) -> DemoFindings:
         self._say("reading the sink topic and comparing it with a count of the input")
         findings = audit(produced, read_topic(stage.settings.client_config, stage.sink))
         self._say(f"{findings.records:,} records read; lost: {len(findings.lost)}")
@@ -190,7 +190,7 @@ class Demo:
         self._usage.processes.append(pipeline.process)
         return pipeline
 
-    def _finish(self, outcome: Outcome) -> int:
+    def _finish(self, outcome: DemoOutcome) -> int:
         print_summary(outcome, self._console)
         if self._options.report is not None:
             _write_report(self._options.report, outcome)
@@ -217,5 +217,5 @@ def _check_answer(settings: Settings) -> None:
         pass
 
 
-def _write_report(path: Path, outcome: Outcome) -> None:
+def _write_report(path: Path, outcome: DemoOutcome) -> None:
     path.write_text(json.dumps(outcome.to_json(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

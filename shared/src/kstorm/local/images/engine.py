@@ -1,4 +1,4 @@
-"""What builds and keeps images on this machine: docker, where its daemon answers, else buildah."""
+"""What builds and keeps images on this machine: docker if its daemon answers, otherwise buildah."""
 
 import json
 import os
@@ -71,15 +71,12 @@ class Docker(Engine):
     _build = ("docker", "build")
 
     def has(self, image: str) -> bool:
-        """As in `Engine`."""
         return _succeeds("docker", "image", "inspect", image)
 
     def pull(self, image: str) -> None:
-        """As in `Engine`."""
         _run("docker", "pull", "--quiet", image)
 
     def size(self, image: str) -> int:
-        """As in `Engine`."""
         return int(_run("docker", "image", "inspect", "--format", "{{.Size}}", image))
 
 
@@ -99,15 +96,12 @@ class Buildah(Engine):
             _run("buildah", "commit", "--quiet", "--rm", container, image)
 
     def has(self, image: str) -> bool:
-        """As in `Engine`."""
         return _succeeds("buildah", "inspect", "--type", "image", image)
 
     def pull(self, image: str) -> None:
-        """As in `Engine`."""
         _run("buildah", "pull", "--quiet", image)
 
     def size(self, image: str) -> int:
-        """As in `Engine`."""
         manifest: dict[str, Any] = json.loads(
             _run("buildah", "inspect", "--type", "image", "--format", "{{.Manifest}}", image)
         )

@@ -1,7 +1,7 @@
 """How this machine's package clients reach their registries, as secrets of a build.
 
-The rule: a build fetches from where the machine itself would, and no image, no layer and no argument of a build tells where
-that is.
+The rule: a build fetches from the same place as the machine itself. No image, no layer and no argument of a build says
+where that is.
 """
 
 import os

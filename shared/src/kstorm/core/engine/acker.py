@@ -1,0 +1,147 @@
+"""The engine of an acker's process: ack frames in, completions out, the ledger kept in a table.
+
+What a frame completes or fails is sent at once; only the ledger's rows wait for a checkpoint.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
+from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.slot import Phase, Slot
+from kstorm.core.engine.units import Unit
+from kstorm.core.ledger import NO_LOG, Ledger
+from kstorm.core.outbox import CompletionBox
+from kstorm.core.tasks import Steps
+from kstorm.core.wire import AckFrame, decode
+from kstorm.errors import FrameError
+from kstorm.topology import Topology
+from kstorm.topology.topology import ACKER_COMPONENT
+
+LoadRows = Callable[[int], Iterable[tuple[bytes, bytes]]]
+"""Gives the stored buckets of a task, from what is kept in this process."""
+
+
+class AckerEngine(Engine[Ledger]):
+    """The acker tasks of one process."""
+
+    def __init__(
+        self, topology: Topology, journal: Journal, *, load_rows: LoadRows, now: float, log_id: bytes = NO_LOG
+    ) -> None:
+        super().__init__(topology, ACKER_COMPONENT, journal)
+        self.topic, self.changelog = topology.acker_topic, topology.ledger_topic
+        self.checkpoints = 0
+        """Checkpoints taken."""
+        self._box = CompletionBox(topology)
+        self._load_rows, self._log_id = load_rows, log_id
+        self._every = topology.config.topology_acker_checkpoint_interval_ms / 1000
+        self._next_checkpoint = 0.0
+        self._next_rotation = now + topology.longest_message_timeout_secs
+        self._storing = False
+
+    # Events.
+
+    def polled(self, item: Item[Ledger], unit: Unit, now: float) -> list[Effect]:
+        """Applies the frames, and tells the spouts at once what has become of their trees."""
+        self.now = now
+        for slot, records in item:
+            if not slot.works:
+                continue
+            for record in records:
+                try:
+                    slot.task.apply(decode(AckFrame, record.value), record.offset)
+                except FrameError as error:
+                    self._dead_letter(record, str(error), unit, self.topic, slot.index)
+            slot.progress.begin(unit, records[-1].offset + 1)
+            self.frames_in += len(records)
+        self._send(unit, self._box.drain())
+        unit.close()
+        return self._turn()
+
+    def tick(self, now: float) -> list[Effect]:
+        """Ages the rows once per message timeout, and takes checkpoints."""
+        self.now = now
+        if now >= self._next_rotation:
+            self._next_rotation = now + self.topology.longest_message_timeout_secs
+            for slot in self.slots.values():
+                if slot.alive:
+                    slot.task.rotate()
+        if now >= self._next_checkpoint and not self._storing:
+            self._next_checkpoint = now + self._every
+            self._start(self._checkpoint(lambda: [slot for slot in self.slots.values() if slot.works]))
+        return self._turn()
+
+    def checkpoint(self, now: float) -> list[Effect]:
+        """Takes a checkpoint before it is due."""
+        self._next_checkpoint = now
+        return self.tick(now)
+
+    @property
+    def open_trees(self) -> int:
+        """Rows of the ledgers."""
+        return sum(map(len, self.tasks))
+
+    # Tasks.
+
+    def make_task(self, slot: Slot[Ledger]) -> Steps:
+        """Restores the ledger of a task."""
+        ledger = Ledger(self._box, self._log_id)
+        ledger.restore(self._load_rows(slot.index))
+        slot.task = ledger
+        self.journal.info("ledger_recovered", partition=slot.index, open_trees=len(ledger))
+        yield from ()
+
+    def let_go(self, slot: Slot[Ledger]) -> Routine:
+        """Ends an acker task: one more checkpoint of it is all there is to do."""
+        yield from self._checkpoint(lambda: [slot])
+        slot.phase = Phase.CLOSING
+
+    # The checkpoint.
+
+    def _checkpoint(self, chosen: Callable[[], list[Slot[Ledger]]]) -> Routine:
+        """A checkpoint of some tasks:
+        1. the cut, at one moment: the buckets whose rows differ from what was last written, each with the offset that it
+           includes, and the input offset; what is applied from now on is the next checkpoint's;
+        2. every completion and failure that the rows imply has arrived at the spouts' topic; if it does not in time, the
+           buckets count as never taken;
+        3. buckets and offsets are committed in one transaction; without a changed bucket the offset alone is committed;
+        4. the buckets go into the local copy, which is never ahead of the changelog.
+        A crash between any two steps repeats work and loses none.
+        """
+        yield lambda: not self._storing
+        self._storing = True
+        slots = chosen()
+        offsets = {slot: slot.progress.begun for slot in slots}  # 1
+        changes = {slot.index: list(slot.task.checkpoint().items()) for slot in slots}
+        deadline = self.now + SETTLE_SECS
+        yield (
+            lambda: all(slot.progress.finished >= offset for slot, offset in offsets.items()) or self.now >= deadline
+        )  # 2
+        if all(slot.progress.finished >= offset for slot, offset in offsets.items()):
+            yield from self._store({task: changed for task, changed in changes.items() if changed}, offsets)
+        else:
+            for slot in slots:
+                slot.task.not_stored(key for key, _ in changes[slot.index])
+                if slot.leaving:
+                    self.journal.warning("task_left_without_checkpoint", partition=slot.index)
+        self._storing = False
+
+    def _store(self, changes: Mapping[int, list[tuple[bytes, bytes]]], offsets: Mapping[Slot[Ledger], int]) -> Routine:
+        """Steps 3 and 4 of a checkpoint."""
+        known = {slot.index: offset for slot, offset in offsets.items()}
+        if changes:  # 3
+            transact = Transact(changes, known)
+            self._effects.append(transact)
+            yield lambda: transact.answer is not None
+            self._effects.append(Keep(changes, transact.answer or {}))  # 4
+        elif any(slot.leaving for slot in offsets):  # its last chance
+            commit = Commit(known, waits=True)
+            self._effects.append(commit)
+            yield lambda: commit.answer is not None
+        else:
+            fresh = {slot.index: offset for slot, offset in offsets.items() if offset > slot.progress.committed}
+            if fresh:
+                self._effects.append(Commit(fresh))
+        for slot, offset in offsets.items():
+            slot.progress.commit(offset)
+        self.checkpoints += 1

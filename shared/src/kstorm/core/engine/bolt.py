@@ -1,0 +1,360 @@
+"""The engine of a bolt's process: frames in, `execute`, frames and acks out, offsets committed behind what has arrived.
+
+The results of a frame leave when its poll has been executed. The acks leave with them, unless the bolt has state: then they
+wait for the checkpoint that holds the changes which the tuples made. So an acked tuple has its change in the state, whatever dies.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar, Protocol
+
+from kstorm.core.bolt_task import BoltTask
+from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
+from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.slot import Phase, Slot
+from kstorm.core.engine.units import Unit
+from kstorm.core.ids import NextId, NextIds
+from kstorm.core.outbox import Outbox
+from kstorm.core.state import TaskState
+from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.wire import TupleFrame, decode
+from kstorm.errors import FrameError
+from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
+
+LoadState = Callable[[int], TaskState]
+"""Gives the state of a task, over what is kept of it in this process."""
+
+
+class Work(Protocol):
+    """Knows the work at hand: what a bolt writes elsewhere now is part of it, so its input offset waits for that too."""
+
+    unit: Unit | None
+    task: BoltTask | None
+    """The task whose bolt is being prepared: what it opens now is that task's."""
+
+
+class AtHand:
+    """The work at hand where nobody asks for it."""
+
+    unit: Unit | None = None
+    task: BoltTask | None = None
+
+
+class _Poll:
+    """A poll being executed: what came of each task, and how far it was executed."""
+
+    __slots__ = ("reached", "unit")
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.reached: list[tuple[Slot[BoltTask], int]] = []
+
+
+class BoltEngine(Engine[BoltTask]):
+    """The bolt tasks of one process."""
+
+    make_bolt_task: ClassVar[type[BoltTask]] = BoltTask
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        journal: Journal,
+        *,
+        next_id: NextId,
+        next_ids: NextIds | None = None,
+        load_state: LoadState | None = None,
+        resources: Mapping[str, Any] | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """`load_state` is asked when a task is opened, if the bolt has state; `work` is always shown the work at hand."""
+        super().__init__(topology, component, journal)
+        spec = topology.component(component)
+        self.topic = topology.bolt_topic(component)
+        self.outbox = Outbox(topology)
+        self.stateful = isinstance(spec.component, Stateful)
+        self.changelog = topology.state_topic(component) if self.stateful else ""
+        self.states: dict[int, TaskState] = {}
+        """By task, of a bolt with state."""
+        self.executed: list[float] = []
+        """When the frames were sent that were executed since somebody last cleared this: seconds of the wall clock."""
+        self._at_hand: Work = work or AtHand()
+        self._template: Any = spec.component
+        self._side_by_side = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[attr-defined]
+        self._next_id, self._next_ids, self._load_state = next_id, next_ids, load_state
+        self._resources = dict(resources or {})
+        self._hooks = _hooks_of(spec.component)
+        self._numbers = count(1)  # of checkpoints
+        self._held: list[Unit] = []  # of a bolt with state: executed, and their acks wait
+        self._poll: _Poll | None = None
+        self._late = False  # whether a job of ticks and of what was acked late is waiting
+        self._storing = False
+        self._next_checkpoint = self._next_commit = 0.0
+
+    # Events.
+
+    def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
+        """Executes the frames, task after task; the tasks of an async bolt side by side."""
+        self.now = now
+        poll = _Poll(unit)
+        self._enqueue(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
+        return self._turn()
+
+    def tick(self, now: float) -> list[Effect]:
+        """Tick tuples that are due, acks that came late, checkpoints and commits."""
+        self.now = now
+        if not self._late and (self.outbox.has_tuples or self._acks_may_leave or self._tick_is_due):
+            self._late = True
+            unit = Unit()
+            self._enqueue(lambda: self._tick_steps(unit), lambda: self._end_late(unit))
+        if self.stateful and now >= self._next_checkpoint and not self._storing:
+            self._next_checkpoint = now + self.topology.config.topology_state_checkpoint_interval_ms / 1000
+            self._start(self._checkpoint())
+        if now >= self._next_commit and not self._storing:
+            self._next_commit = now + self.topology.config.topology_commit_interval_ms / 1000
+            self._commit()
+        return self._turn()
+
+    def checkpoint(self, now: float) -> list[Effect]:
+        """Takes a checkpoint, and commits, before they are due."""
+        self._next_checkpoint = self._next_commit = self.now = now
+        return self.tick(now)
+
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        """Whether acks wait that only a checkpoint lets go."""
+        return self.stateful and not self._storing and bool(self._held or self.outbox.has_acks)
+
+    def pace(self, every: int) -> None:
+        """See `Engine.pace`."""
+        for slot in self.slots.values():
+            if slot.alive:
+                slot.task.pause_every = every
+
+    # Execution.
+
+    def _begin_poll(self, item: Item[BoltTask], poll: _Poll) -> Sequence[Steps]:
+        self._poll = poll
+        active = [(slot, records) for slot, records in item if slot.works]
+        if self._side_by_side:
+            return [self._work([one], poll) for one in active]
+        return [self._work(active, poll)] if active else []
+
+    def _work(self, share: Item[BoltTask], poll: _Poll) -> Steps:
+        """Executes the frames of some tasks; of a task that has to go, none more."""
+        for slot, records in share:
+            reached = 0
+            for record in records:
+                if slot.leaving:  # the rest stays uncommitted, for the next owner
+                    break
+                self._at_hand.unit = poll.unit
+                try:
+                    steps = slot.task.receive(decode(TupleFrame, record.value), record.offset)
+                except FrameError as error:
+                    self._dead_letter(record, str(error), poll.unit, self.topic, slot.index)
+                else:
+                    yield from steps
+                reached = record.offset + 1
+                self.frames_in += 1
+                if record.sent:
+                    self.executed.append(record.sent)
+            if reached:
+                poll.reached.append((slot, reached))
+
+    def _end_poll(self, poll: _Poll) -> None:
+        for slot, reached in poll.reached:
+            slot.progress.begin(poll.unit, reached)
+        self._poll = self._at_hand.unit = None
+        self._flush(poll.unit)
+        if self.stateful:
+            poll.unit.executed = True
+            self._held.append(poll.unit)
+        else:
+            poll.unit.close()
+
+    def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
+        self._at_hand.unit = unit
+        return [
+            slot.task.tick(self.now) for slot in self.slots.values() if slot.works and slot.task.tick_is_due(self.now)
+        ]
+
+    def _end_late(self, unit: Unit) -> None:
+        self._late, self._at_hand.unit = False, None
+        self._flush(unit)
+        unit.close()
+
+    def _flush(self, unit: Unit) -> None:
+        """Sends what was emitted in the work of a unit, and what was acked unless it waits for a checkpoint."""
+        self._send(unit, self.outbox.drain_tuples())
+        self._report_too_large(self.outbox)
+        if not self.stateful:
+            self._send(unit, self.outbox.drain_acks())
+
+    @property
+    def _tick_is_due(self) -> bool:
+        return any(slot.works and slot.task.tick_is_due(self.now) for slot in self.slots.values())
+
+    @property
+    def _acks_may_leave(self) -> bool:
+        return not self.stateful and self.outbox.has_acks
+
+    # Tasks.
+
+    def make_task(self, slot: Slot[BoltTask]) -> Steps:
+        """Copies the bolt, prepares it, hands it its state."""
+        topology, component, index = self.topology, self.component, slot.index
+        bolt = copy.deepcopy(self._template)
+        task_id = topology.task_ids(component)[index]
+        task = slot.task = self.make_bolt_task(
+            topology,
+            component,
+            index,
+            bolt,
+            self.outbox,
+            self._next_id,
+            lambda error, doing: self.journal.error(error, doing, task_id),
+            self._next_ids,
+        )
+        self.journal.made(task, task_id)
+        self._at_hand.unit, self._at_hand.task = None, task
+        context = TopologyContext(topology, component, index, self._resources)
+        pending = bolt.prepare(task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ()))
+        if pending is not None:
+            yield awaitable(pending)
+        if self._load_state is not None and self.stateful:
+            state = self.states[index] = self._load_state(index)
+            if "pre_rollback" in self._hooks and next(state.items(), None) is not None:
+                pending = bolt.pre_rollback()
+                if pending is not None:
+                    yield awaitable(pending)
+            pending = bolt.init_state(state)
+            if pending is not None:
+                yield awaitable(pending)
+        yield from task.tick(self.now)  # which starts the clock of the ticks
+
+    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+        """Ends a bolt task:
+        1. the bolt cleans up; what it still holds is executed again elsewhere;
+        2. what it sent arrives, its changes are stored, and so on with what it acks meanwhile, for a bounded time;
+        3. the offset behind all that is committed; no checkpoint has a part in the task from then on.
+        """
+        unit = Unit()
+        yield from self._run(lambda: self._cleanup(slot, unit))  # 1
+        self._end_late(unit)
+        deadline = self.now + SETTLE_SECS
+        while True:  # 2
+            if self.stateful:
+                yield from self._checkpoint()
+            yield lambda: slot.progress.finished >= slot.progress.begun or self.now >= deadline
+            if self.now >= deadline:
+                self.journal.warning("task_left_unsettled", partition=slot.index)
+                break
+            if not self.outbox.has_acks and not self.outbox.has_tuples:
+                break
+            yield from self._flush_late()  # a sink has confirmed records meanwhile
+        yield from self._take_out(slot)  # 3
+        commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
+        self._effects.append(commit)
+        yield lambda: commit.answer is not None
+
+    def _take_out(self, slot: Slot[BoltTask]) -> Routine:
+        """A transaction that has the task's offset could else be accepted when the task is another's."""
+        yield lambda: not self._storing
+        slot.phase = Phase.CLOSING
+
+    def _cleanup(self, slot: Slot[BoltTask], unit: Unit) -> Steps:
+        self._at_hand.unit = unit
+        task = slot.task
+        try:
+            pending = task.bolt.cleanup()
+            if pending is not None:
+                yield awaitable(pending)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+            self.journal.error(error, "in cleanup", task.task_id)
+
+    def _flush_late(self) -> Routine:
+        """Sends what was acked outside of all work, between two jobs."""
+        yield from self._in_turn(list)
+        self._end_late(Unit())
+
+    def drop(self, slot: Slot[BoltTask]) -> None:
+        """See `Engine.drop`."""
+        self.outbox.forget(slot.task.task_id)
+        self.states.pop(slot.index, None)
+
+    # Checkpoints and commits.
+
+    def _checkpoint(self) -> Routine:
+        """A checkpoint of all the tasks of a bolt with state:
+        1. the cut, at one moment: the changes of the state, the acks that wait for them, the units whose end waits for those,
+           and for each task the offset before which all is executed and its results have arrived;
+        2. changes and offsets are committed in one transaction, which is refused if the tasks are another process's by now;
+        3. the changes go into the local copy, which is never ahead of the changelog;
+        4. the acks leave, and when they have arrived the units are done.
+        The bolt's `pre_prepare` is called before 1, its `pre_commit` between 3 and 4, each as a piece of work of its own.
+        A crash between any two steps repeats work and loses none. What the bolt emitted did not wait; it left at once.
+        """
+        yield lambda: not self._storing
+        self._storing = True
+        states, number = self.states.copy(), next(self._numbers)
+        if "pre_prepare" in self._hooks:
+            yield from self._run(lambda: self._call("pre_prepare", states, number))
+        states = self.states.copy()  # 1
+        changes = {task: changed for task, state in states.items() if (changed := state.take_changes())}
+        offsets = {
+            slot.index: slot.progress.commit(slot.progress.arrived) for slot in self.slots.values() if slot.alive
+        }
+        acks, units, self._held = self.outbox.drain_acks(), self._held, []
+        waiting = units if self._poll is None else [*units, self._poll.unit]
+        for unit in waiting:
+            unit.add()
+        if changes:
+            transact = Transact(changes, offsets)  # 2
+            self._effects.append(transact)
+            yield lambda: transact.answer is not None
+            self._effects.append(Keep(changes, transact.answer or {}))  # 3
+            for task in changes:
+                states[task].stored()
+            if "pre_commit" in self._hooks:
+                yield from self._run(lambda: self._call("pre_commit", changes, number))
+        arrived = Unit(partial(_all_delivered, waiting))  # 4
+        self._send(arrived, acks)
+        arrived.close()
+        for unit in units:
+            unit.close()
+        self._storing = False
+
+    def _call(self, hook: str, tasks: Iterable[int], number: int) -> Steps:
+        """Calls a hook of the bolts of some tasks. What it raises ends the process, and the work is done again."""
+        for slot in [self.slots[task] for task in tasks if task in self.slots]:
+            pending = getattr(slot.task.bolt, hook)(number)
+            if pending is not None:
+                yield awaitable(pending)
+
+    def _commit(self) -> None:
+        """Commits what is finished, without waiting."""
+        offsets = {}
+        for slot in self.slots.values():
+            if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
+                offsets[slot.index] = slot.progress.commit(offset)
+        if offsets:
+            self._effects.append(Commit(offsets))
+
+
+def _all_delivered(units: Iterable[Unit]) -> None:
+    for unit in units:
+        unit.delivered()
+
+
+def _hooks_of(component: Any) -> set[str]:
+    """The steps of a checkpoint in which a bolt wants to have a part."""
+    if not isinstance(component, Stateful):
+        return set()
+    return {name for name in _HOOKS if getattr(type(component), name) is not getattr(Stateful, name)}
+
+
+_HOOKS = ("pre_prepare", "pre_commit", "pre_rollback")

@@ -1,0 +1,159 @@
+"""Epochs: what a process did since the last cut, written late, in one short transaction.
+
+What any unit of work sends is kept in memory. At a cut, between two executions, all of it becomes a value: frames, records of
+sinks, dead letters, acks, changes of the state, what is not finished, and input offsets. That value is written beside the work on
+the next one, and never changes. If it is refused it is written again, by whoever carries it out; nothing is executed again for
+it. So each effect of a task happens once or not at all, and whoever reads what is committed sees an execution in which nothing
+has failed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kstorm.core.dead_letters import LetterToStore
+from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
+from kstorm.core.engine.engine import Engine, Routine
+from kstorm.core.engine.slot import Phase, Slot, T
+from kstorm.core.engine.units import Unit
+from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.topology import Topology
+
+MOST_UNITS = 64
+"""Units of work after which an epoch is cut before its time: the memory that it may take has a bound."""
+
+
+class EpochEngine(Engine[T]):
+    """An engine whose sends leave with the next epoch."""
+
+    outbox: Outbox
+
+    def __init__(self, topology: Topology, *args: Any, **more: Any) -> None:
+        super().__init__(topology, *args, **more)
+        self.epochs = 0
+        """Those that were committed."""
+        self._interval = topology.config.topology_epoch_interval_ms / 1000
+        self._next_cut = 0.0
+        self._writing = False
+        self._cuts = 0
+        self._records: list[Outgoing] = []
+        self._sent: list[tuple[Unit, int]] = []
+        self._units: list[Unit] = []
+        self._hurry = 0  # how many routines wait for the end of an epoch
+
+    # What each kind defines.
+
+    def has_news(self) -> bool:
+        """Whether an epoch that is cut now would hold anything but what was sent."""
+        raise NotImplementedError
+
+    def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
+        """The changes of the tasks, their input offsets and their positions in a source."""
+        raise NotImplementedError
+
+    def before_cut(self) -> Routine:
+        """What the user's code does before a cut."""
+        yield from ()
+
+    def after_commit(self, transact: Transact) -> Routine:
+        """An epoch is committed, and its changes are in the local copy."""
+        yield from ()
+
+    # The epoch.
+
+    def _send(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+        if records:
+            unit.add(len(records))
+            self._records += records
+            self._sent.append((unit, len(records)))
+
+    def _hold(self, unit: Unit) -> None:
+        """What a unit has emitted and acked is in the outbox; the unit is done when that is committed."""
+        unit.add()
+        self._units.append(unit)
+
+    def _turn(self) -> list[Effect]:
+        if self._job is None and not self._writing and self._is_due:
+            self._start(self._epoch())
+        return super()._turn()
+
+    @property
+    def _is_due(self) -> bool:
+        early = self._hurry or len(self._units) >= MOST_UNITS
+        return bool((early or self.now >= self._next_cut) and self._has_any)
+
+    @property
+    def _has_any(self) -> bool:
+        outbox = self.outbox
+        return bool(self._records or self._units or outbox.letters or outbox.records or self.has_news())
+
+    def _epoch(self) -> Routine:
+        """Writes what was done since the last epoch:
+        1. the cut, at one moment: what was emitted, acked and given up, the changes, and the offsets of **all** tasks, moved or
+           not, since they are what a transaction is refused by;
+        2. all of it is committed in one transaction, which is refused if the tasks are another process's by now;
+        3. the changes go into the local copy, which is never ahead of the changelog;
+        4. the units of work are done, and the next epoch may be cut.
+        A crash before the commit has done nothing; after it, everything.
+        """
+        self._writing = True
+        yield from self.before_cut()
+        self._next_cut = self.now + self._interval
+        self._cuts += 1
+        self._drain()  # 1
+        changes, offsets, positions = self.cut()
+        records, sent, units = self._records, self._sent, self._units
+        self._records, self._sent, self._units = [], [], []
+        transact = Transact(changes, offsets, records, positions)
+        self._effects.append(transact)  # 2
+        yield lambda: transact.answer is not None
+        if changes:
+            self._effects.append(Keep(changes, transact.answer or {}))  # 3
+        yield from self.after_commit(transact)
+        for unit, count in sent:  # 4
+            unit.delivered(count)
+        for unit in units:
+            unit.delivered()
+        self.epochs += 1
+        self._writing = False
+
+    def _drain(self) -> None:
+        unit = Unit()
+        outbox = self.outbox
+        written, outbox.records = outbox.records, []
+        self._send(unit, written)
+        self._send(unit, outbox.drain_tuples())
+        self._give_up_too_large()
+        self._send(unit, outbox.drain_acks())
+        letters, outbox.letters = outbox.letters, []
+        for letter in letters:
+            self._store_letter(letter, unit)
+        unit.close()
+
+    def _give_up_too_large(self) -> None:
+        """Tuples that no record can hold become dead letters, and their trees go on without them."""
+        outbox = self.outbox
+        for found in outbox.too_large:
+            self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)
+            outbox.fails.difference_update(found.pairs)
+            for root, edge in found.pairs.items():
+                outbox.acks[root] = outbox.acks.get(root, 0) ^ edge
+            outbox.letters.append(LetterToStore(found.letter(self.topology.name)))
+        outbox.too_large.clear()
+
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        """Whether anything waits for an epoch."""
+        return not self._writing and self._has_any
+
+    def _take_out(self, slot: Slot[T]) -> Routine:
+        """From here on no epoch has a part in a task."""
+        yield lambda: not self._writing
+        slot.phase = Phase.CLOSING
+
+    def _settle(self) -> Routine:
+        """Waits until all that was done so far is committed."""
+        self._hurry += 1
+        yield from self._in_turn(list)
+        last = self._cuts + (1 if self._has_any else 0)
+        yield lambda: self.epochs >= last
+        self._hurry -= 1

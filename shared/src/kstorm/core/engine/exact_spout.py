@@ -1,0 +1,88 @@
+"""The engine of a spout's process in a topology that is processed exactly once.
+
+A spout's position in its source is committed with what it has emitted, in the same transaction. So nothing is emitted again: a
+tree's end is heard for `ack`, for `topology_max_spout_pending` and for figures.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
+from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.epochs import MOST_UNITS, EpochEngine
+from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.spout import SpoutEngine
+from kstorm.core.engine.units import Unit
+from kstorm.core.exact.spout_task import ExactSpoutTask
+from kstorm.core.spout_task import SpoutTask
+from kstorm.topology import Positioned
+
+
+class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
+    """The spout tasks of one process; their spouts are `Positioned`."""
+
+    make_spout_task = ExactSpoutTask
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._positions: Positions = {}
+
+    def emit(self, now: float) -> list[Effect]:
+        """As of every spout; while much waits to be written, nothing is emitted."""
+        self.now = now
+        if len(self._units) >= MOST_UNITS:
+            self.rest = self._interval
+            return self._turn()
+        return super().emit(now)
+
+    def checkpoint(self, now: float) -> list[Effect]:
+        """Cuts an epoch before it is due."""
+        self._next_cut = self.now = now
+        return self._turn()
+
+    def _flush(self, unit: Unit) -> None:
+        if self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters:
+            self._hold(unit)
+        unit.close()
+
+    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+        """Ends a spout task:
+        1. it stops to emit;
+        2. what it emitted is committed, and its position with it;
+        3. the spout closes, and no transaction has a part in the task from then on.
+        """
+        task = slot.task
+        yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
+        yield from self._settle()  # 2
+        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
+        yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
+        yield from self._take_out(slot)
+
+    # The epoch.
+
+    def has_news(self) -> bool:
+        """See `EpochEngine.has_news`."""
+        return self._positions != self._now_at()
+
+    def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
+        """See `EpochEngine.cut`."""
+        self._positions = self._now_at()
+        return {}, {}, self._positions
+
+    def _now_at(self) -> Positions:
+        return {
+            place: at for slot in self.slots.values() if slot.owned for place, at in _spout(slot).positions().items()
+        }
+
+    def after_commit(self, transact: Transact) -> Routine:
+        """The spouts hear up to where they are committed."""
+        for slot in self.slots.values():
+            if slot.alive:
+                _spout(slot).positions_committed(transact.positions)
+        yield from ()
+
+
+def _spout(slot: Slot[SpoutTask]) -> Positioned:
+    spout = slot.task.spout
+    assert isinstance(spout, Positioned), "refused when the topology was built"
+    return spout

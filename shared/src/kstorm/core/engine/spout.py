@@ -1,0 +1,231 @@
+"""The engine of a spout's process: asks for tuples while trees may be begun, and says how the trees ended.
+
+Task i is partition i of the completions topic: whoever the group gives that partition runs the task. The completions are read from
+where the topic ended when the task came, since nobody here waits for news of trees that another process began.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from kstorm.core.engine.effects import Effect
+from kstorm.core.engine.engine import Engine, Item, Routine
+from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.units import Unit
+from kstorm.core.ids import NextId, NextIds
+from kstorm.core.outbox import Outbox
+from kstorm.core.spout_task import SpoutTask
+from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.wire import CompletionFrame, decode
+from kstorm.errors import FrameError
+from kstorm.topology import Topology, TopologyContext
+
+_LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
+_STALL_SECS = 5.0
+
+
+class SpoutEngine(Engine[SpoutTask]):
+    """The spout tasks of one process."""
+
+    make_spout_task: ClassVar[type[SpoutTask]] = SpoutTask
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        journal: Journal,
+        *,
+        next_id: NextId,
+        next_ids: NextIds | None = None,
+        resources: Mapping[str, Any] | None = None,
+        calls_a_turn: int = 100,
+    ) -> None:
+        """`calls_a_turn`: of `next_tuple`, per task, before what was emitted is sent and other work has its turn."""
+        super().__init__(topology, component, journal)
+        spec = topology.component(component)
+        self.topic = topology.completions_topic(component)
+        self.outbox = Outbox(topology)
+        self.config = spec.config
+        self.active = True
+        """Whether the topology's spouts are to emit. What is in flight goes on in any case."""
+        self.rest = 0.0
+        """Seconds until it is worth calling `emit` again; longer each time, while there is nothing to emit."""
+        self._template: Any = spec.component
+        self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
+        self._resources = dict(resources or {})
+        self._emitting = self._ticking = False
+        self._stalled: dict[int, tuple[int, float]] = {}
+
+    # Events.
+
+    def emit(self, now: float) -> list[Effect]:
+        """The spouts' turn: each task is asked for tuples, until it has none or its share is used up."""
+        self.now = now
+        if not self._emitting:
+            self._emitting = True
+            before = self._emitted
+            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before))
+        return self._turn()
+
+    def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
+        """Hands news of trees to the tasks, also to those that are being drained."""
+        self.now = now
+        self._enqueue(lambda: [self._hear(item, unit)], lambda: self._flush(unit))
+        return self._turn()
+
+    def tick(self, now: float) -> list[Effect]:
+        """Fails trees that took too long, and says why a task has been held back for a while."""
+        self.now = now
+        if not self._ticking and any(slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()):
+            self._ticking = True
+            unit = Unit()
+            self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))
+        self._look_for_stalls()
+        return self._turn()
+
+    @property
+    def in_flight(self) -> int:
+        """Trees that are neither complete nor failed."""
+        return sum(slot.task.in_flight for slot in self.slots.values() if slot.alive)
+
+    @property
+    def emits(self) -> bool:
+        """Whether any task may emit."""
+        return any(slot.task.active for slot in self.slots.values() if slot.alive)
+
+    # The work.
+
+    def _ask_all(self) -> Steps:
+        for slot in list(self.slots.values()):
+            if not slot.works:
+                continue
+            task = slot.task
+            if task.active != self.active:
+                yield from task.activate() if self.active else task.deactivate()
+            for _ in range(self._calls_a_turn):
+                before = task.collector.emitted
+                if slot.leaving:
+                    break
+                yield from task.next_tuple(self.now)
+                if task.collector.emitted == before:
+                    break
+                yield None
+
+    def _end_turn(self, before: int) -> None:
+        self._emitting = False
+        shortest = self.config.topology_sleep_spout_wait_strategy_time_ms / 1000
+        if self._emitted != before:
+            self.rest = 0.0
+        else:
+            self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+        self._flush(Unit())
+
+    @property
+    def _emitted(self) -> int:
+        return sum(slot.task.collector.emitted for slot in self.slots.values() if slot.alive)
+
+    def _hear(self, item: Item[SpoutTask], unit: Unit) -> Steps:
+        for slot, records in item:
+            if not slot.alive:
+                continue
+            for record in records:
+                try:
+                    steps = slot.task.completed(decode(CompletionFrame, record.value), self.now)
+                except FrameError as error:
+                    self._dead_letter(record, str(error), unit, self.topic, slot.index)
+                else:
+                    yield from steps
+                self.frames_in += 1
+
+    def _tick_steps(self) -> Sequence[Steps]:
+        return [self._tick_all()]
+
+    def _tick_all(self) -> Steps:
+        for slot in list(self.slots.values()):
+            if slot.alive:
+                yield from slot.task.tick(self.now)
+
+    def _end_ticks(self, unit: Unit) -> None:
+        self._ticking = False
+        self._flush(unit)
+
+    def _flush(self, unit: Unit) -> None:
+        """Sends what was emitted, begun and given up. Tuples go first: a tree must not be known before it exists."""
+        self._send(unit, self.outbox.drain_tuples())
+        self._report_too_large(self.outbox)
+        self._send(unit, self.outbox.drain_acks())
+        letters, self.outbox.letters = self.outbox.letters, []
+        for letter in letters:
+            self._store_letter(letter, unit)
+        unit.close()
+
+    def _look_for_stalls(self) -> None:
+        for slot in self.slots.values():
+            if not slot.alive:
+                continue
+            task = slot.task
+            if not task.throttled or self._stalled.get(slot.index, (-1, 0.0))[0] != task.acked:
+                self._stalled[slot.index] = (task.acked, self.now)
+            elif self.now - self._stalled[slot.index][1] > _STALL_SECS:
+                self._stalled[slot.index] = (task.acked, self.now)
+                self.journal.warning(
+                    "spout_stalled",
+                    task=task.task_id,
+                    why=f"{task.in_flight} of {task.max_pending} allowed trees are in flight and none completed "
+                    f"for {_STALL_SECS:.0f} s: look for a bolt or an acker that is down or slow",
+                )
+
+    # Tasks.
+
+    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+        """Copies the spout and opens it; the next turn activates it."""
+        topology, component, index = self.topology, self.component, slot.index
+        spout = copy.deepcopy(self._template)
+        task_id = topology.task_ids(component)[index]
+        task = slot.task = self.make_spout_task(
+            topology,
+            component,
+            index,
+            spout,
+            self.outbox,
+            self._next_id,
+            lambda error, doing: self.journal.error(error, doing, task_id),
+            self.now,
+            self._next_ids,
+        )
+        self.journal.made(task, task_id)
+        context = TopologyContext(topology, component, index, self._resources)
+        pending = spout.open(self.config, context, task.collector)
+        if pending is not None:
+            yield awaitable(pending)
+
+    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+        """Ends a spout task:
+        1. it stops to emit;
+        2. its open trees may end, for `topology_drain_timeout_secs`: their completions are still coming in;
+        3. the spout closes. Trees that are still open are begun again by the task's next owner.
+        """
+        task = slot.task
+        yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
+        deadline = self.now + self.config.topology_drain_timeout_secs
+        yield lambda: not task.in_flight or self.now >= deadline  # 2
+        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
+        yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
+        self._flush(Unit())
+
+    def _close(self, task: SpoutTask) -> Steps:
+        pending = task.spout.close()
+        if pending is not None:
+            yield awaitable(pending)
+
+    def _last_call(self, task: SpoutTask, steps: Steps, doing: str) -> Steps:
+        try:
+            yield from steps
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+            self.journal.error(error, doing, task.task_id)
+
+    def drop(self, slot: Slot[SpoutTask]) -> None:
+        """See `Engine.drop`."""
+        self.outbox.forget(slot.task.task_id)
+        self._stalled.pop(slot.index, None)

@@ -1,0 +1,20 @@
+"""One spout task whose trees never fail: what takes long is reported, and waited for."""
+
+from kstorm.core.spout_task import SpoutTask
+from kstorm.core.tasks import Steps
+
+
+class ExactSpoutTask(SpoutTask):
+    """As `SpoutTask`, but nothing is emitted again: a tree that takes longer than the message timeout is counted, and its
+    time begins anew."""
+
+    def tick(self, now: float) -> Steps:
+        """See `SpoutTask.tick`."""
+        self._pass_time(now)
+        overdue, self._overdue = self._overdue, {}
+        if overdue:
+            self.timed_out += len(overdue)
+            late = f"{len(overdue)} trees are open for longer than topology_message_timeout_secs; nothing is replayed for that"
+            self.on_error(TimeoutError(late), "waiting for acks")
+            self._pending.put_all_new(overdue.items())
+        yield from self._tell_at_once()

@@ -1,0 +1,314 @@
+"""One bolt task that is processed exactly once: what fails is taken back, and tried again here."""
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import msgspec
+
+from kstorm.core.bolt_task import BoltTask, tuples_of
+from kstorm.core.collectors import BoltCollector
+from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.exact.collector import ExactCollector
+from kstorm.core.exact.state import UndoableState
+from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
+from kstorm.core.exact.unfinished import Left, Unfinished
+from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.tasks import Steps
+from kstorm.core.wire import Salvaged, TupleFrame
+from kstorm.errors import FailedException, ReportedFailedException
+from kstorm.topology import Source, Tuple, TupleBatch
+
+
+class ExactBoltTask(BoltTask):
+    """As `BoltTask`; its driver hands it its state, and asks for the retries that are due."""
+
+    make_collector: ClassVar[type[BoltCollector]] = ExactCollector
+    collector: ExactCollector
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.state: UndoableState | None = None
+        """Of a bolt with state, once it has it."""
+        self.rows = Unfinished()
+        """The tuples that are not finished."""
+        self.now = 0.0
+        """Seconds of the driver's clock, which the driver sets."""
+        self.retried = 0
+        """Executions that were failed ones again."""
+        self._topic = self.topology.bolt_topic(self.component)
+
+    # Executions.
+
+    def _tuples(self, source: Source, frame: TupleFrame, offset: int) -> Iterable[Tuple]:
+        tuples = list(_located(source, frame, offset))
+        if not self._acks_itself:
+            self.rows.watch(tuples)
+        return tuples
+
+    def _batch(self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int) -> TupleBatch:
+        return LocatedBatch(source, columns, ids, offset)
+
+    def _execute_columns(self, batch: TupleBatch) -> Steps:
+        """As of every bolt task; the state's changes are taken back as well, and a batch that the bolt fails is executed one
+        by one."""
+        batch, collector, pending = cast("LocatedBatch", batch), self.collector, None
+        self._begin_state()
+        collector.stage(batch)
+        try:
+            pending = self._execute_batch(batch)  # type: ignore[misc]
+            if pending is not None and pending is not NotImplemented:
+                yield pending
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            if not isinstance(error, FailedException):
+                self._on_error(
+                    error, f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one"
+                )
+            pending = NotImplemented
+        self._basic.batch = None
+        if pending is NotImplemented or collector.batch_failed:
+            others = _apart(collector.take_back())
+            self._take_back_state()
+            yield from self._remind(others)
+            yield from self._execute_one_by_one(batch)
+            return
+        collector.end()
+        self.executed += len(batch)
+        if self._acks_itself:
+            collector.ack_batch(batch)
+        else:
+            self.rows.watch_batch(batch)
+            self._try_failing_again()
+
+    def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
+        located = cast("LocatedBatch", batch)
+        if self._acks_itself:
+            failed: list[int] = []
+            yield from self._execute_tuples(located.tuples(), failed=failed)
+            self._basic.position = -1
+            self.collector.finish_frame(batch, failed)
+        else:
+            self.rows.watch(located.tuples())
+            yield from self._execute_tuples(located.tuples())
+
+    def _execute_tuples(self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None) -> Steps:
+        """See `BoltTask._execute_tuples`. An execution that fails is taken back, and its tuple waits to be tried again."""
+        basic, execute, collector, state = self._basic, self._execute, self.collector, self.state
+        next_pause = self.pause_every
+        for position, tuple in enumerate(tuples):
+            if position >= next_pause:
+                next_pause = position + self.pause_every
+                yield None
+            self.executed += 1
+            emitted = collector.emitted
+            if failed is not None:
+                basic.position = position
+            if state is not None:
+                state.begin()
+            collector.begin()
+            error: Exception | None = None
+            try:
+                pending = execute(tuple)
+                if pending is not None:
+                    yield pending
+            except Exception as raised:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
+                error = raised
+            if error is None and tuple not in collector.failing:
+                if acks:
+                    collector.ack(tuple)
+                collector.end()
+                if collector.failing:
+                    self._try_failing_again()
+                continue
+            if failed is not None:
+                failed.append(position)
+                collector.drop_emits_at(position)
+            collector.emitted = emitted
+            yield from self._remind(self._fail_execution(tuple, error))
+
+    def _fail_execution(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
+        """Takes back an execution, and has its tuple tried again. Returns the tuples of which the bolt is to be reminded: it had
+        held them, acked or failed them in this execution, and may have forgotten them."""
+        others = self._take_back(tuple, error)
+        if isinstance(tuple, LocatedTuple):
+            self._try_again(tuple, _why(error))
+        return others
+
+    def _take_back(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
+        others = [other for other in self.collector.take_back() if other is not tuple]
+        self._take_back_state()
+        if error is not None and (not isinstance(error, FailedException) or isinstance(error, ReportedFailedException)):
+            self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
+        self.collector.failed += 1
+        return _apart(others)
+
+    def _try_failing_again(self) -> None:
+        """Tuples that the bolt has failed, and not by failing their own execution: it held them."""
+        failing, self.collector.failing = self.collector.failing, []
+        for tuple in failing:
+            if not tuple.finished:
+                self.collector.failed += 1
+                self._try_again(tuple, _why(None))
+
+    def _try_again(self, tuple: LocatedTuple, why: str) -> None:
+        following = self._next_attempt(tuple, why)
+        if following is not None:
+            self.rows.wait(following, self.now + self._pause_before(following.attempts))
+
+    def _next_attempt(self, tuple: LocatedTuple, why: str) -> LocatedTuple | None:
+        """The tuple for its next attempt; None if there is none, and it is in the dead letters."""
+        following = tuple.again(tuple.attempts + 1)
+        tuple.finished = True
+        if following.attempts <= self.config.topology_bolt_retry_limit:
+            return following
+        self._give_up(following, why)
+        return None
+
+    def _pause_before(self, attempt: int) -> float:
+        config = self.config
+        try:
+            growth = float(config.topology_bolt_retry_delay_multiplier) ** (attempt - 1)
+        except OverflowError:  # after a thousand attempts, say
+            growth = sys.float_info.max
+        grown = config.topology_bolt_retry_initial_delay_ms * growth
+        return min(grown, config.topology_bolt_retry_delay_max_ms) / 1000
+
+    def _give_up(self, tuple: LocatedTuple, why: str) -> None:
+        """Into the dead letters, and out of its tree: nothing waits for it any more."""
+        content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
+        self._write_letter(
+            tuple.offset,
+            f"failed {tuple.attempts} times: {why}",
+            msgspec.json.encode(content, enc_hook=repr),
+            tuple.source_component,
+            tuple.attempts,
+        )
+        self.collector.ack(tuple)
+        self.collector.acked -= 1
+
+    def _write_letter(self, offset: int, reason: str, value: bytes | None, source: str, attempts: int = 0) -> None:
+        self._outbox.letters.append(
+            LetterToStore(
+                DeadLetter(
+                    topology=self.topology.name,
+                    component=self.component,
+                    task=self.task_id,
+                    reason=f"a tuple of {source!r} {reason}",
+                    topic=self._topic,
+                    partition=self.task_index,
+                    offset=offset,
+                    value=value,
+                    attempts=attempts,
+                )
+            )
+        )
+
+    def _lose(self, frame: Salvaged, offset: int) -> None:
+        super()._lose(frame, offset)
+        self._write_letter(offset, f"cannot be read, {frame.lost} of its frame: {frame.reason}", None, frame.component)
+
+    def _begin_state(self) -> None:
+        if self.state is not None:
+            self.state.begin()
+
+    def _take_back_state(self) -> None:
+        if self.state is not None:
+            self.state.take_back()
+
+    def write(self, records: Sequence[Outgoing]) -> None:
+        """Records of a sink, which leave with what the task sends if the execution under way ends well."""
+        self.collector.keep(partial(_add_all, self._outbox, records))
+
+    # What is not finished.
+
+    def retry_is_due(self, now: float) -> bool:
+        """Whether `retry` has something to do."""
+        return self.rows.is_due(now) or bool(self.collector.failing)
+
+    def retry(self, now: float) -> Steps:
+        """Executes the tuples again whose time has come."""
+        self.now = now
+        self._try_failing_again()  # outside of all executions
+        tuples = self.rows.take_due(now)
+        self.retried += len(tuples)
+        if not self._acks_itself:
+            self.rows.watch(tuples)
+        yield from self._execute_tuples(tuples, self._acks_itself)
+
+    def resume(self, left: Sequence[tuple[int, TupleFrame, Sequence[Left]]], written: Mapping[bytes, bytes]) -> Steps:
+        """Goes on with what a former owner of the task has left: by frame, its offset and the tuples that are not finished.
+        `written` are the pairs that say so. Raises `FrameError` if a frame is not for this bolt.
+        """
+        self.rows = Unfinished(written.items())
+        found = [one for offset, frame, rows in left for one in _at_rows(self._source(frame), frame, offset, rows)]
+        yield from self._remind([tuple for tuple, row in found if not row.waits])
+        for tuple, row in found:
+            if row.waits:
+                self.rows.wait(tuple, self.now)
+
+    def _remind(self, tuples: Sequence[LocatedTuple]) -> Steps:
+        """Executes tuples that the bolt held, for its memory: their effects were committed when they were executed first. Only an
+        execution that finishes a tuple counts, as that is news.
+
+        Nothing else is executed before the bolt knows all of them again; so one on which it raises is tried again at once.
+        """
+        waiting = deque(tuples)
+        while waiting:
+            tuple, error = waiting.popleft(), None
+            self.rows.watch([tuple])
+            self._begin_state()
+            self.collector.begin()
+            try:
+                pending = self._execute(tuple)
+                if pending is not None:
+                    yield pending
+            except Exception as raised:  # noqa: BLE001 - as in every execution
+                error = raised
+            if error is not None or tuple in self.collector.failing:
+                others = self._take_back(tuple, error)
+                following = self._next_attempt(tuple, _why(error))
+                waiting.extendleft(reversed([*others, *([] if following is None else [following])]))
+            elif self.collector.acks_any:
+                self.collector.end()
+                self._try_failing_again()
+            else:
+                failing = self.collector.failing
+                self.collector.take_back()
+                self._take_back_state()
+                self.collector.failing = (
+                    failing  # those are no effect to be taken back: the bolt gives tuples up that it held
+                )
+                self._try_failing_again()
+
+
+def _located(source: Source, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
+    for row, tuple in enumerate(tuples_of(source, frame)):
+        yield LocatedTuple(tuple.values, source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row)
+
+
+def _at_rows(
+    source: Source, frame: TupleFrame, offset: int, rows: Sequence[Left]
+) -> Iterator[tuple[LocatedTuple, Left]]:
+    tuples = list(_located(source, frame, offset))
+    for row in rows:
+        tuple = tuples[row.row]
+        tuple.attempts, tuple.ack_val = row.attempts, row.ack_val
+        yield tuple, row
+
+
+def _apart(tuples: Sequence[LocatedTuple]) -> list[LocatedTuple]:
+    """The same tuples as other objects; whatever the bolt still does with these has no effect."""
+    others = [tuple.again(tuple.attempts) for tuple in tuples]
+    for tuple in tuples:
+        tuple.finished = True
+    return others
+
+
+def _why(error: Exception | None) -> str:
+    return "the bolt failed it" if error is None else f"{type(error).__name__}: {error}"
+
+
+def _add_all(outbox: Outbox, records: Sequence[Outgoing]) -> None:
+    outbox.records += records

@@ -1,1 +1,0 @@
-"""`./run chaos`: a topology on real servers, broken in every way again and again, and an audit of what came of it."""

@@ -1,0 +1,126 @@
+"""The first client to connect, and the one that says why none can.
+
+librdkafka tries for ever, and calls everything a transport failure in the end. So what it says on the way is listened
+to: a refused login or certificate will be refused the next time as well, and is told at once, in words that name the
+remedy; anything else may pass, and is waited for.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.runtime.service.secrets import who
+from kstorm.runtime.service.settings import Settings
+
+_TIMEOUT_SECS: Final = 20.0
+_LOOK_SECS: Final = 0.2
+_TRUST_SECS: Final = 5.0
+_NEW_TOPIC_SECS: Final = 3.0  # until every broker has heard of a topic that was just made
+_REMEDIES: Final = {
+    KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in KSTORM_KAFKA_PROPERTIES",
+    KafkaError._SSL: "check that the broker's certificate is valid and for this address, and that ssl.ca.location in "
+    "KSTORM_KAFKA_PROPERTIES has the authority that signed it",
+}
+
+
+class Admin:
+    """An admin client. Raises `ConfigError` on a property that librdkafka refuses."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._refusals: dict[str, KafkaError] = {}  # by the broker's address
+        self._complaint = ""
+        config: dict[str, Any] = {
+            **settings.client_config,
+            "reconnect.backoff.ms": 500,  # so that it is refused once or twice, not ten times, before we hear of it
+            "error_cb": self._heard,
+            "log_level": 0,
+        }
+        try:
+            self.client = AdminClient(config)
+        except (KafkaException, TypeError, ValueError) as error:
+            cause = error.args[0] if error.args else error
+            reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
+            raise ConfigError(f"KSTORM_KAFKA_PROPERTIES: librdkafka refuses them: {reason}") from None
+
+    def partition_counts(self) -> dict[str, int]:
+        """Every topic of the cluster with its partition count; `BrokerError` if no broker lets us in within 20 s."""
+        deadline, patience = time.monotonic() + _TIMEOUT_SECS, _LOOK_SECS
+        while True:
+            try:
+                found = self.client.list_topics(timeout=patience)
+            except KafkaException as error:
+                self.client.poll(0)
+                patience *= 2  # it hears of a refusal soon, and a slow broker is waited for
+                late = time.monotonic() > deadline
+                if len(self._refusals) >= self._brokers or (late and self._refusals):
+                    raise self._refused(*self._refusals.values()) from None
+                if late:
+                    raise self._unanswered(error.args[0]) from None
+            else:
+                return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The settings of topics, by topic and name. Raises `BrokerError` if they are not there or must not be looked at."""
+        deadline = time.monotonic() + _NEW_TOPIC_SECS
+        while True:
+            resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+            answers = self.client.describe_configs(resources, request_timeout=_TIMEOUT_SECS)
+            try:
+                return {
+                    resource.name: {name: entry.value for name, entry in answer.result().items()}
+                    for resource, answer in answers.items()
+                }
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                    raise BrokerError(
+                        f"Kafka would not say how the topics {', '.join(topics)} are set "
+                        f"({who(self._settings.client_config)}): {cause.str()}; it takes the right DESCRIBE_CONFIGS on each"
+                    ) from None
+            time.sleep(_LOOK_SECS)
+
+    def _heard(self, error: KafkaError) -> None:
+        if error.code() in _REMEDIES:
+            self._refusals[error.str().partition("/bootstrap")[0]] = error
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._complaint = error.str()
+
+    @property
+    def _brokers(self) -> int:
+        """How many there are to ask; all must refuse us before we believe it."""
+        return len(str(self._settings.client_config["bootstrap.servers"]).split(","))
+
+    def _refused(self, refusal: KafkaError, *_: KafkaError) -> BrokerError:
+        code, config = refusal.code(), self._settings.client_config
+        reason = (code == KafkaError._SSL and _why_not_trusted(config)) or refusal.str()
+        return BrokerError(
+            f"Kafka at {config['bootstrap.servers']!r} cannot be used ({who(config)}): {reason}; {_REMEDIES[code]}"
+        )
+
+    def _unanswered(self, error: KafkaError) -> BrokerError:
+        config = self._settings.client_config
+        return BrokerError(
+            f"no Kafka broker answered at {config['bootstrap.servers']!r} ({who(config)}; {self._complaint or error.str()}): "
+            "is it running, and are KSTORM_BOOTSTRAP_SERVERS and the security.protocol right?"
+        )
+
+
+def _why_not_trusted(config: Mapping[str, Any]) -> str:
+    """What is wrong with the broker's certificate, which librdkafka does not say; empty if that cannot be found out."""
+    host, _, port = config["bootstrap.servers"].split(",")[0].rpartition(":")
+    try:
+        trusting = ssl.create_default_context(cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))
+        with socket.create_connection((host, int(port)), _TRUST_SECS) as plain:
+            trusting.wrap_socket(plain, server_hostname=host).close()
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is not trusted: {error.verify_message}"
+    except (OSError, ValueError):
+        return ""
+    return ""

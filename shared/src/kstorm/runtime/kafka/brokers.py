@@ -1,0 +1,77 @@
+"""Asks which partitions a spout may read: Kafka itself, or nobody. `kstorm.runtime.zookeeper.brokers` asks ZooKeeper."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from kstorm.errors import BrokerError
+from kstorm.kafka.hosts import GlobalPartitionInformation, StaticHosts, topics_matching
+from kstorm.kafka.ports import UNKNOWN_BROKER, Broker
+
+LOOK_UP_SECS: Final = 5.0
+
+
+class NoTopicError(BrokerError):
+    """Who knows all topics does not know the one that was named."""
+
+
+class BrokersReader(Protocol):
+    """Finds the partitions of a topic, or of all topics that a regular expression matches. Waits for answers."""
+
+    def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
+        """The partitions of each topic, in order of their names, and who leads them.
+
+        Nothing if no topic matches. Raises `NoTopicError` if one that was named is not there, `BrokerError` if nobody answers.
+        """
+        ...
+
+
+class StaticBrokersReader:
+    """Knows what `StaticHosts` says (Storm's `StaticBrokerReader`)."""
+
+    def __init__(self, hosts: StaticHosts) -> None:
+        self._hosts = hosts
+
+    def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
+        """What it was given."""
+        return [self._hosts.partition_information]
+
+
+class KafkaBrokersReader:
+    """Asks a broker for the cluster's metadata. `wildcard`: whether topics are regular expressions."""
+
+    def __init__(self, consumer: Consumer, bootstrap_servers: str, *, wildcard: bool) -> None:
+        self._consumer, self._bootstrap_servers, self._wildcard = consumer, bootstrap_servers, wildcard
+
+    def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
+        """See `BrokersReader`."""
+        asked = {} if self._wildcard else {"topic": topic}
+        try:
+            metadata = self._consumer.list_topics(timeout=LOOK_UP_SECS, **asked)
+        except KafkaException as error:
+            what = f"which topics match {topic!r}" if self._wildcard else f"the partitions of topic {topic!r}"
+            raise BrokerError(
+                f"Kafka at {self._bootstrap_servers} did not tell {what}: {error.args[0].str()}"
+            ) from None
+        leaders = {id: Broker(broker.host, broker.port) for id, broker in metadata.brokers.items()}
+        found = []
+        for name in topics_matching(topic, metadata.topics) if self._wildcard else [topic]:
+            described = metadata.topics[name]
+            if self._wildcard and _is_unknown(described.error):
+                continue
+            if described.error is not None or not described.partitions:
+                reason = "it has no partitions" if described.error is None else described.error.str()
+                kind = NoTopicError if _is_unknown(described.error) else BrokerError
+                raise kind(
+                    f"topic {name!r} cannot be read from {self._bootstrap_servers}: {reason}; create it, or name another"
+                )
+            information = GlobalPartitionInformation(name)
+            for number in sorted(described.partitions):
+                information.add_partition(number, leaders.get(described.partitions[number].leader, UNKNOWN_BROKER))
+            found.append(information)
+        return found
+
+
+def _is_unknown(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -1,0 +1,260 @@
+"""Writes changelogs such that no zombie can: in transactions of Kafka's, fenced by the consumer group.
+
+A process that was paused for longer than its session has lost its tasks and does not know it. What it then still writes
+to a changelog would come after what the new owner has written, and would be what the next recovery reads. So each
+checkpoint is a transaction that also carries input offsets together with the group's generation: the broker refuses the
+offsets of a member that is no longer one, and with them the whole transaction (KIP-447). Readers of changelogs see
+committed records only.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kstorm.core.engine import transaction
+from kstorm.core.engine.effects import Transact
+from kstorm.core.engine.transaction import Request
+from kstorm.core.outbox import Outgoing
+from kstorm.errors import BrokerError, FencedError
+from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES, produce_when_room
+from kstorm.runtime.service.metrics import Latency, Sample
+from kstorm.runtime.service.settings import Settings
+
+T = TypeVar("T")
+
+Pair = tuple[bytes, bytes | None]
+"""A key and its value; None deletes it."""
+
+TRANSACTION_SECS: Final = 10.0
+"""After which the broker aborts a transaction whose process died amid it. It looks every 10 s by default
+(`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to wait twice as long."""
+
+_CALL_SECS: Final = 10.0
+_PATIENCE_SECS: Final = 60.0
+_PAUSE_SECS: Final = 0.1
+_AT_ONCE_SECS: Final = 1.0
+"""After which librdkafka sends a request again by itself, without saying so."""
+_FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
+
+
+class CheckpointWriter:
+    """The transactional producer of one process. One transaction at a time.
+
+    The offsets are handed in only when all records are in the changelog. Were they handed in before, a process that then
+    sleeps could lose its place to an heir that has read the changelog without those records, and waits only for the
+    group's offset: awake, it would commit both, and the heir would go on behind tuples that its state does not include.
+    """
+
+    def __init__(self, settings: Settings, input_topic: str, group: str, consumer: TaskConsumer) -> None:
+        self._settings, self._input_topic, self._consumer = settings, input_topic, consumer
+        self._id = f"{group}-{settings.instance}"
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._lock = asyncio.Lock()
+        self._records = self._bytes = 0
+        self.transactions = Latency()
+        """Seconds from the wish to write to the commit's answer."""
+        self.aborted = self.replaced = 0
+        self._written = 0
+        self._doubtful = False
+        self._producer = self._new_producer()
+
+    def _new_producer(self) -> Producer:
+        settings = self._settings
+        return Producer(
+            {
+                **settings.client_config,
+                "client.id": f"{settings.instance}-checkpoints",
+                "transactional.id": self._id,
+                "transaction.timeout.ms": int(TRANSACTION_SECS * 1000),
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "linger.ms": 0,
+                "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+
+    async def open(self) -> None:
+        """Ends what a former life of this process left open. Raises `BrokerError` if Kafka refuses it or does not answer."""
+        try:
+            await self._on_thread(lambda: self._insist(lambda: self._producer.init_transactions(_CALL_SECS)))
+        except KafkaException as error:
+            raise BrokerError(
+                f"the checkpoints of {self._settings.instance!r} cannot begin: Kafka at {self._settings.bootstrap_servers} did "
+                f"not let the transactional id {self._id!r} in: {error.args[0].str()}. Is it running, and may this user WRITE "
+                "with transactional ids of that prefix?"
+            ) from None
+
+    async def write(self, changelog: str, effect: Transact) -> dict[int, int]:
+        """Writes changes by partition and records, and commits input offsets and positions, all or nothing; returns the last
+        offset of each partition that had changes. With offsets alone it is a transaction too, fenced alike; with nothing it does
+        nothing.
+
+        What is refused is written again, the same. Raises `FencedError` if the tasks are another process's by now, `BrokerError`
+        if it did not come to pass in a minute.
+        """
+        pairs = [(partition, key, value) for partition, some in effect.changes.items() for key, value in some]
+        places = [TopicPartition(self._input_topic, *place) for place in effect.offsets.items()]
+        places += [TopicPartition(*place, offset) for place, offset in effect.positions.items()]
+        if not pairs and not places and not effect.records:
+            return {}
+        async with self._lock:
+            started = time.monotonic()
+            deadline = time.monotonic() + _PATIENCE_SECS
+            while True:
+                metadata = await self._consumer.group_metadata()
+                try:
+                    transact = partial(self._transact, changelog, pairs, effect.records, places, metadata)
+                    writing = self._on_thread(transact)
+                    last = await asyncio.wait_for(writing, _PATIENCE_SECS)
+                except (
+                    TimeoutError
+                ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
+                    raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
+                except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
+                    self.aborted += 1
+                    if time.monotonic() > deadline:
+                        raise self._failed(error.reason) from None
+                else:
+                    self.transactions.add(time.monotonic() - started)
+                    self._written += len(effect.records)
+                    self._records += len(pairs)
+                    self._bytes += sum(len(key) + len(value or b"") for _, key, value in pairs)
+                    return last
+                await asyncio.sleep(_PAUSE_SECS)
+
+    def samples(self) -> Iterable[Sample]:
+        """What was written to changelogs."""
+        yield "changelog_records_total", "Records that checkpoints wrote to changelogs", self._records, {}
+        yield "changelog_bytes_total", "Bytes of their keys and values", self._bytes, {}
+        yield "transactions_total", "Transactions of Kafka's that were committed", sum(self.transactions.counts), {}
+        yield "transaction_seconds_total", "Seconds that they took", self.transactions.total, {}
+        yield "transactions_aborted_total", "Those that were refused, and written again", self.aborted, {}
+        yield "transaction_records_total", "Records in them that are of no changelog", self._written, {}
+        yield (
+            "transaction_producers_total",
+            "Producers that were replaced for an answer that came late",
+            self.replaced,
+            {},
+        )
+
+    def close(self) -> None:
+        """Waits for the transaction under way."""
+        self._thread.shutdown()
+
+    async def _on_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _transact(
+        self,
+        changelog: str,
+        pairs: Sequence[tuple[int, bytes, bytes | None]],
+        records: Sequence[Outgoing],
+        places: list[TopicPartition],
+        metadata: Any,
+    ) -> dict[int, int]:
+        last: dict[int, int] = {}
+        refused: list[KafkaError] = []
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                last[message.partition() or 0] = message.offset() or 0
+            else:
+                refused.append(error)
+
+        try:
+            if self._doubtful:
+                self._replace_producer()
+            self._producer.begin_transaction()
+            for request in transaction.requests():
+                match request:
+                    case Request.WRITE:
+                        for partition, key, value in pairs:
+                            produce_when_room(self._producer, changelog, value, key, partition, report)
+                        for out in records:
+                            produce_when_room(
+                                self._producer, out.topic, out.value, out.key, out.partition, None, out.headers
+                            )
+                    case Request.FLUSH:
+                        self._flush()
+                        if refused:
+                            self._abort(refused[0], must=True)
+                    case Request.OFFSETS:
+                        self._ask(lambda: self._producer.send_offsets_to_transaction(places, metadata, _CALL_SECS))
+                    case Request.COMMIT:
+                        self._ask(lambda: self._producer.commit_transaction(_CALL_SECS))
+        except KafkaException as error:
+            self._abort(error.args[0])
+        return last
+
+    def _flush(self) -> None:
+        """Waits until each record's fate is known: after `TRANSACTION_SECS` at the latest librdkafka gives it up."""
+        deadline = time.monotonic() + _PATIENCE_SECS
+        while left := self._producer.flush(_CALL_SECS):
+            if time.monotonic() > deadline:
+                raise self._failed(f"{left} records were neither taken nor refused in {_PATIENCE_SECS:.0f} s")
+
+    def _ask(self, call: Callable[[], object]) -> None:
+        """Makes a request whose late copy could hit the next transaction: librdkafka's transactions carry no number. If it was
+        not answered at once it may have been sent twice, and the producer is replaced before the next one: the epoch of the new
+        one has the broker refuse whatever of the old one is still on its way."""
+        before = time.monotonic()
+        try:
+            self._insist(call)
+        finally:
+            if time.monotonic() - before > _AT_ONCE_SECS:
+                self._doubtful = True
+
+    def _replace_producer(self) -> None:
+        self._producer = self._new_producer()
+        self._insist(lambda: self._producer.init_transactions(_CALL_SECS))
+        self._doubtful = False
+        self.replaced += 1
+
+    def _insist(self, call: Callable[[], object]) -> None:
+        """Calls again what may be called again."""
+        deadline = time.monotonic() + _PATIENCE_SECS
+        while True:
+            try:
+                call()
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def _abort(self, cause: KafkaError, *, must: bool = False) -> None:
+        """Takes the transaction back, which would else keep readers waiting until it times out; raises what that means."""
+        failed: FencedError | BrokerError | None = None
+        must = must or cause.txn_requires_abort()
+        if cause.code() in _FENCED:
+            failed = FencedError(
+                f"{self._settings.instance!r} was paused or replaced, and its tasks are another process's now "
+                f"({cause.str()}): this checkpoint is not written"
+            )
+        elif not must:
+            failed = self._failed(cause.str())
+        if must:
+            try:
+                self._insist(lambda: self._producer.abort_transaction(_CALL_SECS))
+            except KafkaException as error:
+                failed = failed or self._failed(error.args[0].str())
+        raise failed or _AbortedError(cause.str())
+
+    def _failed(self, reason: str) -> BrokerError:
+        return BrokerError(
+            f"a checkpoint could not be written to Kafka at {self._settings.bootstrap_servers}: {reason}"
+        )
+
+
+class _AbortedError(Exception):
+    """A transaction was aborted, and may be tried again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

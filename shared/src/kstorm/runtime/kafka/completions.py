@@ -1,0 +1,105 @@
+"""Reads what became of a spout's trees, apart from the consumer group that spreads the spout's tasks.
+
+A task hears of its trees from the moment it comes, not before: news of trees that another process began would meet nobody
+who waits. And it still hears of them while the group waits for it to let go.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.errors import raise_if_final
+from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_CLIENT_TIMEOUT = 20.0
+_POLL_SECONDS = 0.05
+
+
+class CompletionsReader(threading.Thread):
+    """Reads the completions of this process's tasks, on a thread of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[Message]], None],
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(name="completions-reader", daemon=True)
+        self._topic, self._loop, self._deliver, self._fatal = topic, loop, deliver, fatal
+        self._said = ""
+        self._stopping = threading.Event()
+        self._orders = Orders()
+        self._consumer = Consumer(
+            {
+                **settings.client_config,
+                "client.id": settings.instance,
+                "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "queued.max.messages.kbytes": 16 * 1024,
+                "fetch.wait.max.ms": 100,
+                "fetch.queue.backoff.ms": 20,
+            }
+        )
+
+    async def add(self, partition: int) -> None:
+        """Reads a partition from its present end, which is known when this returns."""
+        await asyncio.wrap_future(self._orders.give(lambda: self._assign(partition)))
+
+    async def remove(self, partition: int) -> None:
+        """Reads a partition no more."""
+        place = [TopicPartition(self._topic, partition)]
+        await asyncio.wrap_future(self._orders.give(lambda: self._consumer.incremental_unassign(place)))
+
+    def run(self) -> None:
+        """Polls until `stop`."""
+        try:
+            while not self._stopping.is_set():
+                self._orders.serve()
+                first = self._consumer.poll(_POLL_SECONDS)
+                if first is not None:
+                    self._take([first, *self._consumer.consume(100, 0)])
+        except KafkaException as error:  # so confluent-kafka tells what is fatal to a client as a whole
+            self._fatal(BrokerError(f"reading {self._topic!r} failed for good: {error.args[0].str()}"))
+        except Exception as error:  # noqa: BLE001 - the thread must not die silently
+            self._fatal(error)
+        finally:
+            self._consumer.close()
+
+    def _take(self, polled: list[Message]) -> None:
+        """Hands on the records. Of errors that pass, says each once until it changes or something can be read again."""
+        good = []
+        for message in polled:
+            error = message.error()
+            if error is None:
+                good.append(message)
+                self._said = ""
+                continue
+            raise_if_final(error, self._topic)
+            if error.code() != KafkaError._PARTITION_EOF and error.str() != self._said:
+                self._said = error.str()
+                log.warning("reading %r: %s", self._topic, self._said)
+        if good:
+            self._loop.call_soon_threadsafe(self._deliver, good)
+
+    def _assign(self, partition: int) -> None:
+        place = TopicPartition(self._topic, partition)
+        try:
+            _low, high = self._consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
+        except KafkaException as error:
+            raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
+
+    def stop(self) -> None:
+        """Ends the thread and waits for it."""
+        self._stopping.set()
+        self.join()

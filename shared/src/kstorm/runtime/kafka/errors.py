@@ -1,0 +1,19 @@
+"""What a consumer's error means: whether it passes, or reading is over for good."""
+
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from kstorm.errors import BrokerError
+
+_NOT_ALLOWED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> None:
+    """Raises `BrokerError` for an error after which this consumer will never read `topic`; `group` is the consumer group that
+    it is a member of, if it is."""
+    if error.code() in _NOT_ALLOWED:
+        as_whom, both = ("", "it") if group is None else (f" as one of the group {group!r}", "both")
+        raise BrokerError(f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}")
+    if error.fatal() or error.code() == KafkaError._FATAL:
+        raise BrokerError(f"reading {topic!r} failed for good: {error.str()}")

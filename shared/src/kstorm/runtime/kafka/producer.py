@@ -1,0 +1,110 @@
+"""Produces records on behalf of the units of work that caused them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kstorm.core.engine.units import Unit
+from kstorm.core.outbox import Outgoing
+from kstorm.errors import BrokerError
+from kstorm.runtime.service.settings import Settings
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Of a record in a changelog, which `CheckpointWriter` writes: a ledger's bucket, a value of state. Frames and dead letters
+are capped far below."""
+_FULL_SECONDS = 0.05
+
+Report = Callable[[KafkaError | None, Message], None]
+"""A delivery report, as librdkafka calls it."""
+
+
+def produce_when_room(
+    producer: Producer,
+    topic: str,
+    value: str | bytes | None,
+    key: str | bytes | None,
+    partition: int,
+    report: Report | None,
+    headers: Any = None,
+) -> None:
+    """As `Producer.produce`, but waits while the local queue is full: this is the backpressure of a slow broker."""
+    while True:
+        try:
+            if headers is None:
+                producer.produce(topic, value, key, partition, report)
+            else:
+                producer.produce(topic, value, key, partition, report, headers=headers)
+        except BufferError:
+            producer.poll(_FULL_SECONDS)
+        else:
+            return
+
+
+class UnitProducer:
+    """One idempotent librdkafka producer. `poll` must be called on the event loop every few milliseconds.
+
+    A record that the broker refuses for good, or that does not arrive within two minutes, cannot be taken back: `fatal`
+    is called with a `BrokerError`, the process must end, and its uncommitted input is executed again.
+    """
+
+    def __init__(self, settings: Settings, fatal: Callable[[Exception], None]) -> None:
+        self._fatal = fatal
+        self._settings = settings
+        self.records = 0
+        self.bytes = 0
+        self.client = Producer(
+            {
+                **settings.client_config,
+                "client.id": settings.instance,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "compression.type": "none",
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "message.timeout.ms": 120_000,
+                "queue.buffering.max.kbytes": 256 * 1024,
+                "queue.buffering.max.messages": 1_000_000,
+                "topic.metadata.refresh.interval.ms": 60_000,
+            }
+        )
+
+    def send(self, unit: Unit, sends: Iterable[Outgoing]) -> None:
+        """Sends frames on behalf of a unit, which has counted them."""
+        report = self._reporter(unit)
+        for out in sends:
+            self.records += 1
+            self.bytes += len(out.value)
+            try:
+                produce_when_room(self.client, out.topic, out.value, None, out.partition, report)
+            except KafkaException as error:
+                self._fail(error.args[0], out.topic)
+
+    def _reporter(self, unit: Unit) -> Report:
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                unit.delivered()
+            else:
+                self._fail(error, message.topic() or "")
+
+        return report
+
+    def _fail(self, error: KafkaError, topic: str) -> None:
+        self._fatal(
+            BrokerError(
+                f"Kafka at {self._settings.bootstrap_servers} did not take a record of topic {topic!r}: {error.str()}"
+            )
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many records are on their way, and reports not served."""
+        return len(self.client)
+
+    def poll(self) -> int:
+        """Serves delivery reports; returns how many."""
+        served: int = self.client.poll(0)
+        return served
+
+    def flush(self, seconds: float) -> bool:
+        """Waits for everything sent; False if something is still on its way after `seconds`. Blocks."""
+        return self.client.flush(seconds) == 0

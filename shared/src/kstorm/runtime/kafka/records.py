@@ -1,0 +1,17 @@
+"""librdkafka's messages as the records that an engine takes."""
+
+from typing import Any
+
+from confluent_kafka import Message
+
+from kstorm.core.engine import Record
+
+
+def record_of(message: Message) -> Record:
+    """The record of a message that carries no error."""
+    sent = message.timestamp()[1] / 1000
+    return Record(message.offset() or 0, _as_bytes(message.value()), _as_bytes(message.key()), sent)
+
+
+def _as_bytes(data: Any) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data

@@ -1,0 +1,69 @@
+"""How each topic that a topology owns is set when it is made; docs/topics.md shows it, and a test compares.
+
+What a guarantee depends on is set by name, whatever the brokers' defaults are.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES
+from kstorm.topology import Topology
+
+DAY_MS: Final = 24 * 3600 * 1000
+_RECORD_BYTES: Final = (
+    1_048_588  # Kafka's own default; the client makes no batch that is longer, but for a longer frame
+)
+_FRAME_OVERHEAD: Final = 64 * 1024
+_SAFE_REPLICAS: Final = 3
+
+CHANGELOG: Final[Mapping[str, str]] = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": str(DAY_MS),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+    "min.cleanable.dirty.ratio": "0.2",
+    "segment.ms": str(3600 * 1000),
+}
+
+
+class TopicPlan(NamedTuple):
+    """A topic as it should be."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+
+def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
+    """Every topic that the topology owns, by name."""
+    letters = topology.dead_letters_topic
+    frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()))
+    replication = _replication(replication_factor)
+    return {
+        name: TopicPlan(count, {**(_dead_letters(topology) if name == letters else frames), **replication})
+        for name, count in topology.topics().items()
+    } | {name: TopicPlan(count, {**CHANGELOG, **replication}) for name, count in topology.changelogs().items()}
+
+
+def _frames(largest: int) -> dict[str, str]:
+    """Tuples, acks, completions: of no use once they are read."""
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(DAY_MS),
+        "retention.bytes": "-1",
+        "max.message.bytes": str(max(_RECORD_BYTES, largest + _FRAME_OVERHEAD)),
+    }
+
+
+def _dead_letters(topology: Topology) -> dict[str, str]:
+    """The last trace of a message."""
+    kept = topology.config.topology_dead_letters_retention_secs
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1" if kept is None else str(int(kept * 1000)),
+        "retention.bytes": "-1",
+        "max.message.bytes": str(_RECORD_BYTES),
+    }
+
+
+def _replication(factor: int) -> dict[str, str]:
+    """What is acknowledged is on two brokers, if there are enough that one of them may be away."""
+    return {"min.insync.replicas": "2"} if factor >= _SAFE_REPLICAS else {}

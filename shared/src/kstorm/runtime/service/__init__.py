@@ -1,0 +1,1 @@
+"""A service as a process: its settings, its life, its pages and figures."""

@@ -1,0 +1,108 @@
+"""Runs the acker tasks of a process: the driver of an `AckerEngine`."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kstorm.core.engine import AckerEngine, Record, Slot
+from kstorm.core.engine.effects import Keep, Transact
+from kstorm.core.ledger import Ledger, check_bucket
+from kstorm.runtime.kafka.topics import topic_id
+from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.log import Logger
+from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.store.tables import RecoveringTable
+from kstorm.runtime.store.task_store import TaskStore
+from kstorm.topology import Topology
+from kstorm.topology.topology import ACKER_COMPONENT
+
+
+class AckerDriver(Driver[AckerEngine]):
+    """The acker tasks of one process."""
+
+    def __init__(self, settings: Settings, topology: Topology, log: Logger) -> None:
+        super().__init__(settings, topology, ACKER_COMPONENT, log)
+        log_id = topic_id(topology.acker_topic, settings)
+        self.engine = AckerEngine(
+            topology, self.journal, load_rows=lambda task: self._store.items(task), now=time.monotonic(), log_id=log_id
+        )
+        self.engine.on_dropped = self._dropped
+        self.group = topology.acker_topic
+        self._store: TaskStore
+        self._totals = Totals(self.engine.slots, _counts)
+
+    def use_app(self, app: ChannelApp) -> None:
+        """Gives the ledger its table."""
+        tasks = self.topology.config.acker_tasks
+        changelog = self.engine.changelog
+        table = RecoveringTable(app, "ledger", changelog, tasks, self.settings, self.log, check_bucket)
+        self._store = TaskStore(table, changelog, self.log)
+
+    async def before_join(self) -> None:
+        """Opens the writer of checkpoints."""
+        self._store.lend(await self.open_writer())
+
+    async def after_leave(self) -> None:
+        """Closes it."""
+        self._store.end()
+
+    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+        """Recovers the buckets of a task."""
+        return await self._store.open(task)
+
+    def abandon(self, task: int) -> None:
+        """Gives up a recovery."""
+        self._store.abandon(task)
+
+    def close(self, task: int) -> None:
+        """Lets go of the files of a task's buckets."""
+        self._store.close(task)
+
+    async def transact(self, effect: Transact) -> Mapping[int, int]:
+        """Writes a checkpoint."""
+        return await self._store.transact(effect)
+
+    def keep(self, effect: Keep) -> None:
+        """Writes a committed checkpoint to the disk."""
+        self._store.keep(effect)
+
+    def _dropped(self, slot: Slot[Ledger]) -> None:
+        self._totals.keep(slot.task)
+
+    def samples(self) -> Iterable[Sample]:
+        """Of the ledger, and of what its rules kept out."""
+        yield from super().samples()
+        totals = self._totals.now()
+        yield "acker_trees_open", "Rows of the ledger", self.engine.open_trees, {}
+        yield "acker_inits_total", "Trees begun", totals["inits"], {}
+        yield "acker_acks_total", "Acks applied, folded per frame", totals["acks"], {}
+        yield "acker_completed_total", "Trees completed", totals["completed"], {}
+        yield "acker_failed_total", "Trees failed by a bolt", totals["failed"], {}
+        yield "acker_expired_total", "Rows dropped as too old", totals["expired"], {}
+        yield "acker_repeated_inits_total", "Second inits that were ignored", totals["repeated_inits"], {}
+        skipped = totals["skipped_records"]
+        yield "acker_replayed_updates_skipped_total", "Updates that a bucket contained already", skipped, {}
+        yield "acker_checkpoints_total", "Checkpoints taken", self.engine.checkpoints, {}
+        yield from self._store.samples()
+
+    def status(self) -> dict[str, Any]:
+        """Adds the ledger's counts to what every driver shows."""
+        totals = self._totals.now()
+        counts = {
+            "executed": totals["acks"] + totals["inits"],
+            "acked": totals["completed"],
+            "failed": totals["failed"],
+        }
+        emitted = totals["completed"] + totals["failed"]
+        pending = self.engine.open_trees
+        return {**super().status(), "kind": "acker", "emitted": emitted, **counts, "pending": pending}
+
+
+_COUNTERS = ("inits", "acks", "completed", "failed", "expired", "repeated_inits", "skipped_records")
+
+
+def _counts(ledger: Ledger) -> dict[str, int]:
+    return {name: getattr(ledger, name) for name in _COUNTERS}

@@ -1,0 +1,154 @@
+"""Runs the bolt tasks of a process: the driver of a `BoltEngine`."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kstorm.core.bolt_task import BoltTask
+from kstorm.core.engine import BoltEngine, ExactBoltEngine, Record, Slot
+from kstorm.core.engine.effects import Keep, Transact
+from kstorm.core.exact import UndoableState
+from kstorm.core.exact.unfinished import MARK, check_row, is_unfinished_key
+from kstorm.core.ids import random_columns, random_ids
+from kstorm.core.state import TaskState, check_pair
+from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.log import Logger
+from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.service.resources import Resources
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.store.tables import RecoveringTable
+from kstorm.runtime.store.task_store import TaskStore
+from kstorm.topology import Topology
+from kstorm.topology.component import Component
+
+
+class BoltDriver(Driver[BoltEngine]):
+    """The bolt tasks of one process."""
+
+    def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
+        super().__init__(settings, topology, component, log)
+        self._resources = Resources(settings, self.fatal)
+        self._resources.exactly_once = topology.config.exactly_once
+        self.engine = self._make_engine()
+        self.engine.on_dropped = self._dropped
+        self.group = f"{topology.name}.{component}"
+        self._store: TaskStore | None = None
+        self._totals = Totals(self.engine.slots, _counts)
+        self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)
+
+    def _make_engine(self) -> BoltEngine:
+        own: dict[str, Any] = {
+            "next_id": random_ids(),
+            "next_ids": random_columns(),
+            "load_state": self._state_of,
+            "resources": self._resources.lent,
+            "work": self._resources,
+        }
+        if self.topology.config.exactly_once:
+            return ExactBoltEngine(
+                self.topology, self.component, self.journal, load_unfinished=self._unfinished_of, **own
+            )
+        return BoltEngine(self.topology, self.component, self.journal, **own)
+
+    def use_app(self, app: ChannelApp) -> None:
+        """Gives a bolt that keeps something its table."""
+        if self.engine.changelog:
+            tasks = self.topology.component(self.component).num_tasks
+            name = f"{self.component}-state"
+            changelog = self.engine.changelog
+            check = check_row if self.topology.config.exactly_once else check_pair
+            table = RecoveringTable(app, name, changelog, tasks, self.settings, self.log, check)
+            self._store = TaskStore(table, changelog, self.log)
+
+    async def before_join(self) -> None:
+        """Opens the writer of checkpoints if the bolt has state."""
+        if self._store is not None:
+            self._store.lend(await self.open_writer())
+
+    async def after_leave(self) -> None:
+        """Closes what the process lent to the bolts, and the writer."""
+        if self._store is not None:
+            self._store.end()
+        await asyncio.to_thread(self._resources.close)
+
+    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+        """Recovers the state of a task."""
+        return () if self._store is None else await self._store.open(task)
+
+    def abandon(self, task: int) -> None:
+        """Gives up a recovery."""
+        if self._store is not None:
+            self._store.abandon(task)
+
+    def close(self, task: int) -> None:
+        """Lets go of the files of a task's state."""
+        if self._store is not None:
+            self._store.close(task)
+
+    async def transact(self, effect: Transact) -> Mapping[int, int]:
+        """Writes a checkpoint."""
+        assert self._store is not None
+        return await self._store.transact(effect)
+
+    def keep(self, effect: Keep) -> None:
+        """Writes a committed checkpoint to the disk."""
+        assert self._store is not None
+        self._store.keep(effect)
+
+    def after_runs(self) -> None:
+        """Counts how long the frames were on their way."""
+        if sent := self.engine.executed:
+            now = time.time()
+            self.latency.add_all([max(0.0, now - at) for at in sent])
+            sent.clear()
+
+    def _state_of(self, task: int) -> TaskState:
+        store = self._store
+        assert store is not None
+        kind = UndoableState if self.topology.config.exactly_once else TaskState
+        return kind(lambda key: store.get(task, key), lambda: _of_state(store.items(task)))
+
+    def _unfinished_of(self, task: int) -> Iterable[tuple[bytes, bytes]]:
+        assert self._store is not None
+        return self._store.items(task, MARK)
+
+    def components(self) -> Iterable[tuple[int, Component]]:
+        """See `Driver.components`."""
+        return [(task.task_id, task.bolt) for task in self.engine.tasks]
+
+    def _dropped(self, slot: Slot[BoltTask]) -> None:
+        self._totals.keep(slot.task)
+
+    def samples(self) -> Iterable[Sample]:
+        """Storm's bolt metrics."""
+        yield from super().samples()
+        totals = self._totals.now()
+        yield "bolt_emitted_total", "Tuples emitted", totals["emitted"], {}
+        yield "bolt_executed_total", "Tuples executed", totals["executed"], {}
+        yield "bolt_acked_total", "Tuples acked", totals["acked"], {}
+        yield "bolt_failed_total", "Tuples failed", totals["failed"], {}
+        if self._store is not None:
+            yield from self._store.samples()
+        open_tuples = sum(task.unfinished for task in self.engine.tasks)
+        yield "bolt_unfinished", "Tuples executed that the bolt neither acked nor failed", open_tuples, {}
+        yield from self.own_samples(self.components())
+
+    def status(self) -> dict[str, Any]:
+        """Adds the counts to what every driver shows."""
+        totals = self._totals.now()
+        pending = sum(task.unfinished for task in self.engine.tasks)
+        counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
+        own = self.own_totals(self.components())
+        return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
+
+
+def _of_state(pairs: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+    return (pair for pair in pairs if not is_unfinished_key(pair[0]))
+
+
+def _counts(task: BoltTask) -> dict[str, int]:
+    done = task.collector
+    return {"emitted": done.emitted, "executed": task.executed, "acked": done.acked, "failed": done.failed}

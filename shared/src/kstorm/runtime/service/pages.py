@@ -1,0 +1,33 @@
+"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`."""
+
+from typing import Any
+
+from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.service.driver import Driver
+
+_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"  # as a header: aiohttp takes no content_type with a charset
+
+
+def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
+    """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored.
+
+    A spout that was deactivated is ready, and says so: it does what it was told, and to call it unready would hold up
+    rollouts and the draining of nodes.
+    """
+
+    @app.page("/livez")  # type: ignore[untyped-decorator]
+    async def livez(view: Any, _request: Any) -> Any:
+        return view.text("ok\n" if driver.alive else "the event loop is stuck\n", status=200 if driver.alive else 503)
+
+    @app.page("/readyz")  # type: ignore[untyped-decorator]
+    async def readyz(view: Any, _request: Any) -> Any:
+        problem = driver.not_ready
+        return view.text(f"{problem or driver.remark or 'ok'}\n", status=503 if problem else 200)
+
+    @app.page("/metrics")  # type: ignore[untyped-decorator]
+    async def metrics(view: Any, _request: Any) -> Any:
+        return view.bytes(driver.exposition.text(), headers={"Content-Type": _EXPOSITION})
+
+    @app.page("/status")  # type: ignore[untyped-decorator]
+    async def status(view: Any, _request: Any) -> Any:
+        return view.json({**driver.status(), "not_ready": driver.not_ready})

@@ -1,0 +1,179 @@
+"""What a process lends to the components that run in it: clients of Kafka, and of the queues that spouts read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kstorm.core.engine.units import Unit
+from kstorm.errors import ConfigError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.ports import (
+    KAFKA,
+    Headers,
+    KafkaPorts,
+    OffsetStore,
+    OnBatchDelivery,
+    OnDelivery,
+    PositionReader,
+    RecordColumn,
+    RecordWriter,
+    SourceReader,
+)
+from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
+from kstorm.runtime.kafka.positions import GroupPositions
+from kstorm.runtime.kafka.sink import KafkaWriter, end_process
+from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.service.epoch_writer import EpochWriter
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import TopologyContext
+
+if TYPE_CHECKING:
+    from kstorm.runtime.zookeeper.session import ZooKeeperSession
+
+
+class Resources:
+    """The clients of one process; those of a spout are opened when one first asks.
+
+    `fatal` is called when a client can never do again what it is for, and is to end the process. `session` is the process's
+    ZooKeeper session, if it has one already; whoever made it closes it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        fatal: Callable[[Exception], None] = end_process,
+        session: "ZooKeeperSession | None" = None,
+    ) -> None:
+        self._settings, self._fatal, self._session = settings, fatal, session
+        self._writer: KafkaWriter | None = None
+        self._offset_stores: Any = None
+        self.task: Any = None
+        """The task whose bolt is being prepared."""
+        self.exactly_once = False
+        """Whether records of sinks leave with what the tasks send, in the process's transactions."""
+        self.unit: Unit | None = None
+        """The work at hand: records written now are part of it, so its input offset waits for them."""
+        self.lent: dict[str, Any] = {
+            KAFKA: KafkaPorts(
+                open_source=self._open_source,
+                open_offsets=self._open_offsets,
+                open_shared_writer=self._open_shared_writer,
+                open_writer=self._open_writer,
+                open_positions=self._open_positions,
+                topology_id=settings.topology_id or None,
+            ),
+            QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),
+        }
+        """For `TopologyContext.resources`."""
+
+    def close(self) -> None:
+        """Ends the ZooKeeper sessions that were opened here. Waits at most a few seconds."""
+        if self._offset_stores is not None:
+            self._offset_stores.close()
+
+    def _open_source(self, config: SpoutConfig) -> SourceReader:
+        return KafkaSource(config, self._settings.client_config)
+
+    def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
+        from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores  # bolts run without the kazoo client
+
+        if self._offset_stores is None:
+            self._offset_stores = ZooKeeperOffsetStores(
+                self._settings.zookeeper, auth=self._settings.zookeeper_auth, session=self._session
+            )
+        store: OffsetStore = self._offset_stores.open(config, context)
+        return store
+
+    def _open_shared_writer(self) -> RecordWriter:
+        if self.exactly_once:
+            return EpochWriter(self.task)
+        if self._writer is None:
+            self._writer = self._new_writer()
+        return UnitWriter(self, self._writer, shared=True)
+
+    def _open_positions(self, context: TopologyContext) -> PositionReader:
+        return GroupPositions(self._settings, f"{context.topology.name}.{context.component}")
+
+    def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
+        return UnitWriter(self, self._new_writer(properties))
+
+    def _new_writer(self, properties: Mapping[str, Any] | None = None) -> KafkaWriter:
+        return KafkaWriter(self._client_config, properties, self._fatal)
+
+    @property
+    def _client_config(self) -> dict[str, Any]:
+        return {**self._settings.client_config, "client.id": self._settings.instance}
+
+
+class UnitWriter:
+    """A `RecordWriter` whose records count as effects of the frame that the bolt executes."""
+
+    def __init__(self, resources: Resources, writer: RecordWriter, shared: bool = False) -> None:
+        self._resources, self._writer, self._shared = resources, writer, shared
+
+    async def close(self) -> None:
+        """Closes a writer of the bolt's own."""
+        if not self._shared:
+            await self._writer.close()
+
+    def write(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        on_delivery: OnDelivery,
+        headers: Headers | None = None,
+    ) -> None:
+        """See `RecordWriter.write`."""
+        unit = self._resources.unit
+        if unit is None:
+            self._writer.write(topic, key, value, on_delivery, headers)
+            return
+        self._writer.write(topic, key, value, partial(_delivered, on_delivery, unit), headers)
+        unit.add()
+
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: OnBatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
+        """See `RecordWriter.write_batch`."""
+        unit = self._resources.unit
+        if unit is None:
+            self._writer.write_batch(topic, keys, values, on_done, headers)
+            return
+        unit.add()
+        self._writer.write_batch(topic, keys, values, partial(self._batch_done, on_done, unit), headers)
+
+    def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
+        """What the bolt writes in answer, again one by one perhaps, belongs to the same unit."""
+        at_hand, self._resources.unit = self._resources.unit, unit
+        try:
+            on_done(errors)
+        finally:
+            self._resources.unit = at_hand
+            unit.delivered()
+
+
+def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
+    try:
+        from kstorm.runtime.queues.rabbitmq import RabbitMQReader  # few services have pika
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"RabbitMQSpout needs the module {error.name!r}, which is not installed: install kstorm[rabbitmq]"
+        ) from None
+    return RabbitMQReader(config, prefetch)
+
+
+def _open_kestrel(config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int) -> QueueReader:
+    from kstorm.runtime.queues.kestrel import KestrelReader
+
+    return KestrelReader(config, queue, hosts, open_reads)
+
+
+def _delivered(on_delivery: OnDelivery, unit: Unit, error: object | None, record: object) -> None:
+    on_delivery(error, record)
+    unit.delivered()

@@ -1,0 +1,56 @@
+"""A service from its environment to its end: read settings, check, build the app, run."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import uvloop
+
+from kstorm.errors import ConfigError, KstormError
+from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.service import log as logs
+from kstorm.runtime.service.app import make_app, run_worker
+from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.pages import add_pages
+from kstorm.runtime.service.settings import Settings, from_environment
+from kstorm.topology import Topology
+
+MakeDriver = Callable[[Settings, Topology, logs.Logger], Driver[Any]]
+"""Builds the driver of a service; raises `KstormError` if the settings do not fit the topology."""
+
+
+def run(kind: str, make_driver: MakeDriver) -> NoReturn:
+    """Runs the service `kind` until it is told to stop. A user's mistake ends in one line and exit code 2."""
+    try:
+        settings = from_environment()
+        topology = settings.load_topology()
+        log = logs.configure(
+            settings.log_level, settings.log_format, service=kind, component=settings.component or kind
+        )
+        _make_data_dir(settings)
+        ensure_topics(topology, settings)
+        driver = make_driver(settings, topology, log)
+    except KstormError as error:
+        print(f"kstorm-{kind}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    app = make_app(f"{topology.name}-{settings.component or kind}", settings, driver)
+    driver.use_app(app)
+    add_pages(app, driver)
+    gc.collect()
+    gc.freeze()  # what is loaded by now lives as long as the process: no collection needs to look at it again
+    run_worker(app, driver, loop)
+    raise SystemExit(0)
+
+
+def _make_data_dir(settings: Settings) -> None:
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"KSTORM_DATA_DIR is {str(settings.data_dir)!r}, which cannot be used: {error.strerror}"
+        ) from None

@@ -1,0 +1,179 @@
+"""A service's settings, from the environment, checked before anything is started."""
+
+import importlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kstorm.errors import ConfigError, TopologyError
+from kstorm.runtime.service import secrets
+from kstorm.runtime.service.log import CLIENT_LOG
+from kstorm.topology import Topology
+
+_SECRETS = ("kafka_properties", "zookeeper_auth")  # may be given by file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What one service process needs to know. Every field is read from `KSTORM_` + its name in capitals."""
+
+    topology: str
+    """Where the topology is: `package.module:attribute`. The attribute is a `Topology`, or a function that returns one."""
+
+    component: str = ""
+    """The spout or bolt that this process runs tasks of; an acker needs none."""
+
+    topology_id: str = ""
+    """Id of this deployment of the topology, such as `wordcount-1-1489642910`: the same for all its processes, and for one
+    that is restarted; another for another deployment (say, the revision of a Helm release). It is stored with the
+    offsets, and `SpoutConfig.ignore_zk_offsets` needs it. Empty: there is none."""
+
+    bootstrap_servers: str = "localhost:9092"
+    """Kafka's bootstrap servers, comma-separated."""
+
+    zookeeper: str = "localhost:2181"
+    """ZooKeeper's connect string. Spouts keep offsets there, and hear there that their topology was deactivated; those that
+    keep none do without it as well."""
+
+    instance: str = field(default_factory=socket.gethostname)
+    """A name that is unique among the processes of a component and stays the same when one is restarted (a pod's name).
+    A process that comes back under its name within the session timeout takes its tasks back without a rebalance."""
+
+    leave_on_stop: bool = False
+    """Whether a process that is told to stop gives up its place in the group, so that others have its tasks after about a
+    second. Say `true` where none comes back under its name (pods of a Deployment). Else they wait for it, for the session
+    timeout, since nothing tells a process that is removed from one that is started anew."""
+
+    data_dir: Path = Path(".kstorm/data")
+    """Folder for RocksDB; this process's own. What it holds can be rebuilt from changelogs."""
+
+    web_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the pod
+    """Address of `/livez`, `/readyz`, `/metrics` and `/status`."""
+
+    web_port: int = 6066
+    """Port of the same."""
+
+    replication_factor: int = 1
+    """Replication of the topics that `ensure_topics` creates."""
+
+    log_level: str = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
+
+    log_format: str = "json"
+    """`json`: one object a line; `console`: for people."""
+
+    kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further librdkafka properties for every client (TLS, SASL), as a JSON object. Those of the file that
+    `KSTORM_KAFKA_PROPERTIES_FILE` names are added to these, and win."""
+
+    zookeeper_auth: str = field(default="", repr=False)
+    """Login for ZooKeeper, `digest:user:password` or `sasl:user:password` (SASL's DIGEST-MD5), or in the file that
+    `KSTORM_ZOOKEEPER_AUTH_FILE` names. With it, what is created there is for this user alone; empty: no login, and what is
+    created is open to all."""
+
+    def load_topology(self) -> Topology:
+        """Imports the topology. Raises `ConfigError` or `TopologyError` naming what is wrong with it."""
+        return load_topology(self.topology)
+
+    def component_of(self, topology: Topology, kind: Literal["spout", "bolt"]) -> str:
+        """The component that this process runs; raises `ConfigError` if `KSTORM_COMPONENT` names none of that kind."""
+        ids = [spec.id for spec in topology.components.values() if spec.kind == kind]
+        if self.component not in ids:
+            names = ", ".join(map(repr, ids))
+            raise ConfigError(f"KSTORM_COMPONENT is {self.component!r}: the {kind}s of {topology.name!r} are {names}")
+        return self.component
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """The librdkafka properties that all clients of this process share."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "reconnect.backoff.ms": 100,
+            "reconnect.backoff.max.ms": 2000,
+            **self.kafka_properties,
+            "logger": CLIENT_LOG,
+        }
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Reads the settings of a service; raises `ConfigError` naming the variable, its value and the remedy."""
+    if not environ.get("KSTORM_TOPOLOGY"):
+        raise ConfigError("KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute")
+    return with_or_without_topology(environ)
+
+
+def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
+    """As `from_environment`, for what may need no topology; then `topology` is empty."""
+    values: dict[str, object] = {"topology": ""}
+    for name in Settings.__dataclass_fields__:
+        variable = f"KSTORM_{name.upper()}"
+        text = environ.get(variable)
+        if text is not None:
+            values[name] = _parse(name, variable, text)
+        path = environ.get(f"{variable}_FILE")
+        if name in _SECRETS and path is not None:
+            found = _parse(name, f"{variable}_FILE", secrets.read_file(f"{variable}_FILE", path))
+            values[name] = {**values.get(name, {}), **found} if isinstance(found, dict) else found  # type: ignore[dict-item]
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def load_topology(reference: str) -> Topology:
+    """The topology that `package.module:attribute` names; the current folder is importable."""
+    module_name, _, attribute = reference.partition(":")
+    if not module_name or module_name.startswith(".") or not attribute:
+        raise ConfigError(f"the topology {reference!r} is not of the form package.module:attribute")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"the topology {reference!r} needs the module {error.name!r}, which is not installed"
+            ) from None
+        raise ConfigError(
+            f"the topology {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
+        ) from None
+    except AttributeError:
+        raise ConfigError(f"the topology {reference!r}: the module {module_name} has no {attribute!r}") from None
+    topology = found() if callable(found) else found
+    if not isinstance(topology, Topology):
+        raise TopologyError(
+            f"{reference!r} is a {type(topology).__name__}, not a Topology: assign it the result of TopologyBuilder.build()"
+        )
+    return topology
+
+
+def _parse(name: str, variable: str, text: str) -> object:
+    match name:
+        case "web_port" | "replication_factor":
+            if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+                raise ConfigError(f"{variable} is {text!r}: it must be a whole number from 1 to 65535")
+            return int(text)
+        case "leave_on_stop":
+            return _one_of(variable, text.lower(), ("true", "false")) == "true"
+        case "data_dir":
+            return Path(text)
+        case "kafka_properties":
+            return secrets.properties(variable, text)
+        case "zookeeper_auth":
+            return secrets.zookeeper_auth(variable, text)
+        case "log_level":
+            return _one_of(variable, text.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
+        case "log_format":
+            return _one_of(variable, text, ("json", "console"))
+        case _:
+            if not text.strip():
+                raise ConfigError(f"{variable} is empty: set it or remove it")
+            return text
+
+
+def _one_of(variable: str, text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ConfigError(f"{variable} is {text!r}: it must be one of {', '.join(allowed)}")
+    return text

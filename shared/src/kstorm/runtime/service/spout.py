@@ -1,0 +1,179 @@
+"""Runs the spout tasks of a process: the driver of a `SpoutEngine`, with the loop that asks for tuples.
+
+The completions are read by a consumer of their own, so a task that is being moved still hears of its trees while the group
+waits for it. A topology that was deactivated emits nothing, and what is in flight goes on: see
+`kstorm.runtime.zookeeper.watch`.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kstorm.core.engine import ExactSpoutEngine, Record, Slot, SpoutEngine
+from kstorm.core.engine.effects import Transact
+from kstorm.core.ids import random_columns, random_ids
+from kstorm.core.spout_task import SpoutTask
+from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.kafka.completions import CompletionsReader
+from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.log import Logger
+from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.service.resources import Resources
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.zookeeper.session import ZooKeeperSession
+from kstorm.runtime.zookeeper.topologies import SpoutReport
+from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.topology import Topology
+from kstorm.topology.component import Component
+
+_BUSY_SECONDS = 0.001
+
+
+class SpoutDriver(Driver[SpoutEngine]):
+    """The spout tasks of one process."""
+
+    reads = False
+
+    def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
+        super().__init__(settings, topology, component, log)
+        self._zookeeper = ZooKeeperSession(settings.zookeeper, settings.zookeeper_auth)
+        self._resources = Resources(settings, self.fatal, self._zookeeper)
+        kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
+        self.engine = kind(
+            topology,
+            component,
+            self.journal,
+            next_id=random_ids(),
+            next_ids=random_columns(),
+            resources=self._resources.lent,
+        )
+        self._writer: CheckpointWriter | None = None
+        self.engine.on_dropped = self._dropped
+        self.group = f"{topology.name}.{component}"
+        self._completions: CompletionsReader
+        self._totals = Totals(self.engine.slots, _counts)
+        self._emitting: asyncio.Future[None]
+        self._leaving = False
+        self._watch = TopologyWatch(settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper)
+        self._watch_problem = ""
+        self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
+
+    async def before_join(self) -> None:
+        """Starts the watch, the reader of completions and the loop that emits."""
+        self._watch.start()
+        self._completions = CompletionsReader(self.settings, self.engine.topic, self._loop, self.deliver, self.fatal)
+        self._completions.start()
+        if self.topology.config.exactly_once:
+            self._writer = await self.open_writer()
+        self._emitting = self.background(self._emit())
+
+    async def after_leave(self) -> None:
+        """Stops what `before_join` started."""
+        self._leaving = True
+        await self._emitting
+        if self._writer is not None:
+            self._writer.close()
+        await asyncio.to_thread(self._completions.stop)
+        await asyncio.to_thread(self._watch.close)
+        await asyncio.to_thread(self._resources.close)
+        await asyncio.to_thread(self._zookeeper.close)
+
+    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+        """Reads the completions of a task from now on."""
+        await self._completions.add(task)
+        return ()
+
+    async def transact(self, effect: Transact) -> Mapping[int, int]:
+        """Writes an epoch."""
+        assert self._writer is not None
+        return await self._writer.write("", effect)
+
+    def close(self, task: int) -> None:
+        """Reads them no more."""
+        self.background(self._completions.remove(task))
+
+    async def _emit(self) -> None:
+        """Gives the spouts their turns."""
+        engine = self.engine
+        while not self._leaving:
+            engine.active = self._watch.active
+            await self.perform(engine.emit(time.monotonic()))
+            await asyncio.sleep(engine.rest or (_BUSY_SECONDS if engine.busy else 0))
+
+    def after_runs(self) -> None:
+        """Counts how long the trees took."""
+        for task in self.engine.tasks:
+            if task.latencies:
+                self.latency.add_all(task.latencies)
+                task.latencies.clear()
+
+    def periodic(self) -> None:
+        """Reports to ZooKeeper what an operator waits for: that nothing is emitted any more, and that nothing is in flight."""
+        active = self.engine.emits if self.engine.slots else self._watch.active
+        self._watch.tell(
+            SpoutReport(
+                component=self.component,
+                instance=self.settings.instance,
+                active=active,
+                pending=self.engine.in_flight,
+                waiting=0 if active else int(self.own_totals(self.components()).get("retries", 0)),
+                message_timeout_secs=self.engine.config.topology_message_timeout_secs,
+            )
+        )
+        remark, problem = self._watch.remark, self._watch.problem
+        if remark != self.remark:
+            self.remark = remark
+            self.log.info("control", says=remark or "active")
+        if problem != self._watch_problem:
+            self._watch_problem = problem
+            self.log.warning("control", says=problem or "ZooKeeper is heard again")
+
+    def components(self) -> Iterable[tuple[int, Component]]:
+        """See `Driver.components`."""
+        return [(task.task_id, task.spout) for task in self.engine.tasks]
+
+    def _dropped(self, slot: Slot[SpoutTask]) -> None:
+        self._totals.keep(slot.task)
+
+    def samples(self) -> Iterable[Sample]:
+        """Storm's spout metrics."""
+        yield from super().samples()
+        totals = self._totals.now()
+        timed_out = totals["timed_out"]
+        yield "spout_emitted_total", "Tuples emitted", totals["emitted"], {}
+        yield "spout_acked_total", "Trees completed", totals["acked"], {}
+        yield "spout_failed_total", "Trees failed", timed_out, {"reason": "timeout"}
+        yield "spout_failed_total", "Trees failed", totals["failed"] - timed_out, {"reason": "explicit"}
+        yield "spout_unknown_completions_total", "Completions nobody waited for", totals["unknown"], {}
+        yield "spout_pending", "Trees in flight", self.engine.in_flight, {}
+        throttled = sum(task.throttled for task in self.engine.tasks)
+        yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
+        yield from self.own_samples(self.components())
+
+    def status(self) -> dict[str, Any]:
+        """Adds the counts to what every driver shows."""
+        totals = self._totals.now()
+        return {
+            **super().status(),
+            "kind": "spout",
+            **{name: totals[name] for name in ("emitted", "acked", "failed", "timed_out", "unknown")},
+            "executed": 0,
+            "pending": self.engine.in_flight,
+            "throttled": sum(task.throttled for task in self.engine.tasks),
+            "source": self.own_totals(self.components()),
+            "active": self._watch.active,
+            "remark": self.remark,
+            "control_problem": self._watch.problem,
+        }
+
+
+def _counts(task: SpoutTask) -> dict[str, int]:
+    return {
+        "emitted": task.collector.emitted,
+        "acked": task.acked,
+        "failed": task.failed,
+        "timed_out": task.timed_out,
+        "unknown": task.unknown,
+    }

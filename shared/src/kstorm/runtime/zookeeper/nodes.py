@@ -1,0 +1,125 @@
+"""A spout's nodes in ZooKeeper seen from outside: what they hold, who reads the partitions, and how to change them.
+
+The rule: **no offset is changed under a running spout.** A change is one transaction: it takes the lock of every
+partition, writes each node if it is still as it was read, and gives the locks up. If one lock is held or one node has
+changed, nothing is done. Should a spout's lock have been lost for a moment, the version tells it, and it starts anew.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from kstorm.errors import InUseError
+from kstorm.kafka.offsets import StoredOffset
+from kstorm.kafka.ports import Partition
+from kstorm.runtime.zookeeper.client import open_client, told_errors
+from kstorm.runtime.zookeeper.lease import NOTHING, lock_path, node_path
+
+_NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)  # those beside the one that failed
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetNode:
+    """What ZooKeeper has of one partition."""
+
+    stored: StoredOffset | None
+    """None if no offset was stored yet."""
+    version: int
+    """For compare-and-set; -1 if there is no node."""
+    holder: str | None
+    """Who holds the lock; None if nobody does."""
+
+
+class OffsetNodes:
+    """The nodes of one spout; `root_of` says for a topic under which node they are."""
+
+    def __init__(self, client: KazooClient, root_of: Callable[[str], str], auth: str) -> None:
+        self._client, self._root_of, self._auth = client, root_of, auth
+
+    def read(self, partition: Partition) -> OffsetNode:
+        """Raises `ConfigError` if what is there is no offset of that partition."""
+        path = self._node(partition)
+        with self._errors(path):
+            holder = self._holder(partition)
+            try:
+                data, stat = self._client.get(path)
+            except NoNodeError:
+                return OffsetNode(None, -1, holder)
+        stored = None if data == NOTHING else StoredOffset.from_json(data, partition, path)
+        return OffsetNode(stored, stat.version, holder)
+
+    def write(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
+        """Stores offsets in place of what was read, all or none; raises `InUseError` naming who is in the way."""
+        mark = json.dumps({"command": "kstorm offsets", "host": socket.gethostname(), "pid": os.getpid()}).encode()
+        roots = sorted({self._root_of(partition.topic) for partition in changes})
+        with self._errors(", ".join(roots)):
+            for root in roots:
+                self._client.ensure_path(f"{root}/locks")
+            transaction = self._client.transaction()
+            for partition, (node, stored) in changes.items():
+                transaction.create(self._lock(partition), mark, ephemeral=True)
+                if node.version < 0:
+                    transaction.create(self._node(partition), stored.to_json())
+                else:
+                    transaction.set_data(self._node(partition), stored.to_json(), node.version)
+                transaction.delete(self._lock(partition))
+            for number, result in enumerate(transaction.commit()):
+                if isinstance(result, Exception) and not isinstance(result, _NOT_TO_BLAME):
+                    raise self._refused(list(changes)[number // 3], result)
+
+    def _node(self, partition: Partition) -> str:
+        return node_path(self._root_of(partition.topic), partition)
+
+    def _lock(self, partition: Partition) -> str:
+        return lock_path(self._root_of(partition.topic), partition)
+
+    def _refused(self, partition: Partition, error: Exception) -> Exception:
+        path = self._node(partition)
+        holder = self._holder(partition)
+        if isinstance(error, NodeExistsError) and holder is not None:
+            return InUseError(
+                f"{path} is in use: its lock is held by {holder}. Nothing was changed; stop all processes of that spout first"
+            )
+        if isinstance(error, NodeExistsError | BadVersionError | NoNodeError):
+            return InUseError(f"{path} was changed meanwhile. Nothing was changed by this command; look again")
+        return error
+
+    def _holder(self, partition: Partition) -> str | None:
+        try:
+            mark, _ = self._client.get(self._lock(partition))
+        except NoNodeError:
+            return None
+        return describe_holder(mark)
+
+    def _errors(self, where: str) -> AbstractContextManager[None]:
+        return told_errors(self._auth, where)
+
+
+@contextmanager
+def open_nodes(connect: str, root_of: Callable[[str], str], auth: str = "") -> Iterator[OffsetNodes]:
+    """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
+    with open_client(connect, auth) as client:
+        yield OffsetNodes(client, root_of, auth)
+
+
+def describe_holder(mark: bytes) -> str:
+    """Who made a lock, in words; of a lock that is no spout's of ours, what it holds."""
+    try:
+        found: Any = json.loads(mark)
+        who = f"task {found['task']} of {found['component']!r} in {found['topology']!r}"
+    except (ValueError, LookupError, TypeError):
+        return mark[:200].decode(errors="replace")
+    return f"{who}, pid {found.get('pid')} on {found.get('host')}"

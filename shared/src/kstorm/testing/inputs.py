@@ -1,0 +1,72 @@
+"""The spout that stands in the place of a user's in `simulate`: its inputs outlive every crash."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kstorm.testing.processes import PROCESS, SpoutProcess
+from kstorm.testing.spouts import FixedTuple
+from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+
+
+class _Shared:
+    """What is known of the inputs of a spout outside of the cluster: it outlives every crash."""
+
+    def __init__(self, inputs: Sequence[FixedTuple]) -> None:
+        self.inputs = inputs
+        self.acked: set[int] = set()
+        self.emits: Counter[int] = Counter()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Shared":
+        return self
+
+    @property
+    def done(self) -> bool:
+        return len(self.acked) == len(self.inputs)
+
+    def missing(self) -> list[int]:
+        return [position for position in range(len(self.inputs)) if position not in self.acked]
+
+    @property
+    def replays(self) -> int:
+        return sum(self.emits.values()) - len(self.emits)
+
+
+class InputSpout(Spout):
+    """Emits its task's share of the inputs. Each life of a task begins with all that is not acked, as a spout that reads from
+    a stored offset does: also while a life before it is a zombie, which emits too."""
+
+    def __init__(self, inputs: Sequence[FixedTuple], streams: Mapping[str, Iterable[str]]) -> None:
+        self.shared, self._streams = _Shared(inputs), streams
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The streams of the spout whose place it takes."""
+        for stream, fields in self._streams.items():
+            declarer.declare_stream(stream, fields)
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Begins with whatever is not acked."""
+        super().open(config, context, collector)
+        every, mine = context.total_tasks, context.task_index
+        self._todo = deque((position, 0.0) for position in self.shared.missing() if position % every == mine)
+        self._process: SpoutProcess = context.resources[PROCESS]
+
+    def next_tuple(self) -> None:
+        """The next input, if one is due."""
+        if self._todo and self._todo[0][1] <= self._process.world.now:
+            position, _ = self._todo[0]
+            fixed = self.shared.inputs[position]
+            self.collector.emit(fixed.values, position, fixed.stream)
+            self._todo.popleft()
+            self.shared.emits[position] += 1
+        else:
+            self._todo.rotate(-1)
+
+    def ack(self, message_id: int) -> None:
+        """It need not be emitted again."""
+        self.shared.acked.add(message_id)
+
+    def fail(self, message_id: int) -> None:
+        """It is emitted again: at once the first time, and then ever later, so that time passes if it always fails."""
+        wait = min(self.shared.emits[message_id] - 1, self.config.topology_message_timeout_secs / 2)
+        self._todo.append((message_id, self._process.world.now + wait))

@@ -1,0 +1,16 @@
+"""Kafka's ends in memory, for tests of topologies with a `KafkaSpout` or a `KafkaBolt`: no broker, no ZooKeeper.
+
+    kafka = FakeKafka({"lines": 2, "words": 1})
+    kafka.produce("lines", "the cow")
+    with kafka.cluster(topology) as cluster:
+        cluster.run_until_idle()
+    assert [record.value() for record in kafka.records("words")] == [b"1", b"1"]
+
+docs/testing.md shows more of it.
+"""
+
+from kstorm.testing.kafka.broker import FakeRecord
+from kstorm.testing.kafka.cluster import KafkaCluster
+from kstorm.testing.kafka.fake import FakeKafka
+
+__all__ = ["FakeKafka", "FakeRecord", "KafkaCluster"]

@@ -1,0 +1,75 @@
+"""A `LocalCluster` beside a fake Kafka, which acts whenever it likes."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from kstorm.errors import KstormError
+from kstorm.kafka.bolt import KafkaBolt
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.kafka.writer import FakeWriter
+from kstorm.testing.placement import DiskFate
+from kstorm.topology import Topology
+
+_ACTS_FIRST = 0.2
+"""Probability that the servers act before the cluster takes its next step."""
+_CALLS = 2
+"""Of `next_tuple`, more than needed."""
+
+
+class KafkaCluster(LocalCluster):
+    """Runs a topology on a `FakeKafka`, whose `cluster` makes it.
+
+    The seed says when the servers act, too: `act` lets them do one thing. KafkaSpouts live by the cluster's clock.
+    """
+
+    def __init__(
+        self, topology: Topology, seed: int, resources: dict[str, Any], act: Callable[[], bool], **arguments: Any
+    ) -> None:
+        self._act = act
+        self._chance = Random(f"kafka of {seed}")
+        self._sinks = [bolt.id for bolt in topology.bolts if isinstance(bolt.component, KafkaBolt)]
+        self._reported = False
+        super().__init__(topology, seed, resources, **arguments)
+
+    def step(self) -> bool:
+        """Takes one step of one process or of the servers, by chance; False if nothing can be done now."""
+        if self._chance.random() < _ACTS_FIRST and self._let_kafka_act():
+            return True
+        return super().step() or self._let_kafka_act() or self._let_sinks_ack() or self._ask_again()
+
+    def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
+        """As in every cluster; what a KafkaBolt had written and its producer not sent yet is lost with the process."""
+        if component in self._sinks:
+            executors = self.executors(component)
+            for task in range(self.topology.component(component).num_tasks):
+                if executor in (None, task % executors):
+                    with suppress(KstormError):  # a task that has not started has written nothing
+                        self._lose_what_waits(self.instance(component, task))
+        super().crash(component, executor, disk)
+
+    def _ask_again(self) -> bool:
+        """What a spout has heard in one `next_tuple` may come to something, or to a question, in a later one only."""
+        return any(super(KafkaCluster, self).step() or self._let_kafka_act() for _ in range(_CALLS))
+
+    def _let_kafka_act(self) -> bool:
+        if not self._act():
+            return False
+        self._reported = True
+        self.wake()
+        return True
+
+    def _let_sinks_ack(self) -> bool:
+        """What a bolt acks on a report, outside of all steps, leaves with a checkpoint."""
+        reported, self._reported = self._reported, False
+        if reported:
+            for sink in self._sinks:
+                self.begin_checkpoint(sink)
+        return reported
+
+    @staticmethod
+    def _lose_what_waits(bolt: object) -> None:
+        writer = bolt._writer if isinstance(bolt, KafkaBolt) else None
+        if isinstance(writer, FakeWriter):
+            writer.lose()

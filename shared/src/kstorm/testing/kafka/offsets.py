@@ -1,0 +1,141 @@
+"""Keeps offsets as a ZooKeeper would: the `OffsetStore` of one spout task, and the nodes and locks that all of them share."""
+
+from dataclasses import dataclass, field
+
+from kstorm.errors import BrokerError, FencedError, KstormError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.offsets import StoredOffset
+from kstorm.kafka.ports import Ownership, Partition
+from kstorm.testing.kafka.broker import Answers
+from kstorm.topology import TopologyContext
+
+
+@dataclass(eq=False)
+class _Lease:
+    """A lock that a store has or waits for, and what it knows of the node."""
+
+    path: str
+    store: "FakeOffsets"
+    ownership: Ownership = Ownership.WAITING
+    data: bytes | None = None
+    queued: bytes | None = None
+
+
+@dataclass
+class Nodes:
+    """What the stores share. It outlives them all."""
+
+    data: dict[str, bytes] = field(default_factory=dict)
+    """Stored offsets by path."""
+    holders: dict[str, _Lease] = field(default_factory=dict)
+    """Who has the lock of each path."""
+    waiting: list[_Lease] = field(default_factory=list)
+    """Who waits for one, in order."""
+    sessions: dict[tuple[str, str, int], "FakeOffsets"] = field(default_factory=dict)
+    """The last store that was opened for each spout task."""
+
+    def give(self, path: str) -> None:
+        """Gives a lock that nobody has to the first who waits for it."""
+        lease = next((lease for lease in self.waiting if lease.path == path), None)
+        if lease is not None and path not in self.holders:
+            self.waiting.remove(lease)
+            self.holders[path] = lease
+            lease.data, lease.ownership = self.data.get(path), Ownership.HELD
+
+    def let_go(self, lease: _Lease) -> None:
+        """Takes a lock back, or ends the wait for it."""
+        if lease in self.waiting:
+            self.waiting.remove(lease)
+        if self.holders.get(lease.path) is lease:
+            del self.holders[lease.path]
+            self.give(lease.path)
+
+
+class FakeOffsets:
+    """Nothing is granted, stored or released in the call that asks for it.
+
+    Whoever opens a store for a task ends the session of the one before: what that had on its way is not stored, and its
+    locks are gone, as are those of a process that was killed. If it is still alive, it is fenced.
+    """
+
+    def __init__(self, nodes: Nodes, answers: Answers, config: SpoutConfig, context: TopologyContext) -> None:
+        self._nodes, self._answers, self._config = nodes, answers, config
+        self._leases: dict[Partition, _Lease] = {}
+        who = context.topology.name, context.component, context.task_index
+        before = nodes.sessions.get(who)
+        nodes.sessions[who] = self
+        if before is not None:
+            before.expire()
+
+    def acquire(self, partition: Partition) -> Ownership:
+        """Waiting at first; held once it was granted."""
+        lease = self._leases.get(partition)
+        if lease is None:
+            lease = self._leases[partition] = _Lease(path_of(self._config, partition), self)
+            self._nodes.waiting.append(lease)
+            self._answers.later(self, lambda: self._nodes.give(lease.path))
+        return lease.ownership
+
+    def load(self, partition: Partition) -> StoredOffset | None:
+        """What was stored when the lock was taken, or by this store since."""
+        lease = self._leases[partition]
+        return None if lease.data is None else StoredOffset.from_json(lease.data, partition, lease.path)
+
+    def save(self, partition: Partition, stored: StoredOffset) -> None:
+        """Stores it later; of several that wait the last."""
+        lease = self._leases.get(partition)
+        if lease is None or lease.ownership is Ownership.FENCED:
+            raise FencedError(f"{path_of(self._config, partition)} belongs to another process now")
+        if lease.queued is None:
+            self._answers.later(self, lambda: self._store(lease))
+        lease.queued = stored.to_json()
+
+    def stored_offset(self, partition: Partition) -> int | None:
+        """As the node has it."""
+        stored = self.load(partition) if partition in self._leases else None
+        return None if stored is None else stored.offset
+
+    def release(self, partition: Partition) -> None:
+        """Gives the lock up later, when what waits is stored."""
+        lease = self._leases.pop(partition, None)
+        if lease is not None:
+            self._answers.later(self, lambda: self._let_go(lease))
+
+    def flush(self, timeout: float) -> bool:
+        """Does what waits, unless the servers are away: then it does not wait `timeout`."""
+        self._answers.all_of(self)
+        return not self._answers.away
+
+    def problem(self) -> KstormError | None:
+        """Whether the servers are away."""
+        return BrokerError("the fake ZooKeeper cannot be reached") if self._answers.away else None
+
+    def close(self) -> None:
+        """Gives up every lock."""
+        for partition in list(self._leases):
+            self.release(partition)
+        self.flush(0)
+
+    def expire(self) -> None:
+        """The session is over; whoever has it does not know it yet."""
+        self._answers.forget(self)
+        own = [lease for lease in (*self._nodes.holders.values(), *self._nodes.waiting) if lease.store is self]
+        for lease in own:  # those too that it was about to release
+            self._nodes.let_go(lease)
+            lease.queued = None
+            if lease.ownership is Ownership.HELD:
+                lease.ownership = Ownership.FENCED
+
+    def _store(self, lease: _Lease) -> None:
+        if lease.queued is not None and self._nodes.holders.get(lease.path) is lease:
+            lease.data = self._nodes.data[lease.path] = lease.queued
+            lease.queued = None
+
+    def _let_go(self, lease: _Lease) -> None:
+        self._store(lease)
+        self._nodes.let_go(lease)
+
+
+def path_of(config: SpoutConfig, partition: Partition) -> str:
+    """The node of a partition's offset."""
+    return f"{config.zk_path_of(partition.topic)}/partition_{partition.partition}"

@@ -1,0 +1,130 @@
+"""Writes to the topics of a fake Kafka: the `RecordWriter` of a `KafkaBolt`."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from kstorm.errors import BrokerError, TopicError
+from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
+from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
+
+MAX_BYTES: Final = 1_000_000  # librdkafka's message.max.bytes
+
+Refuse = Callable[[str, bytes | None, bytes | None], str | None]
+"""From topic, key and value of a record to why the broker does not take it; None: it does."""
+
+
+class FakeWriter:
+    """Records arrive some time after they were written, and are reported some time after they have arrived.
+
+    A bolt that waits for the report in `execute` has it as soon as the event loop gets its turn.
+    """
+
+    def __init__(
+        self, topics: Topics, answers: Answers, refuse: Refuse, properties: Mapping[str, Any] | None = None
+    ) -> None:
+        self._topics, self._answers, self._refuse = topics, answers, refuse
+        self._shared = properties is None
+
+    def write(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        on_delivery: OnDelivery,
+        headers: Headers | None = None,
+    ) -> None:
+        """Queues a record. Raises `BrokerError` if it is too large."""
+        if size(key) + size(value) > MAX_BYTES:
+            raise BrokerError(f"a record of {size(key) + size(value):,} bytes for topic {topic!r}: it is too large")
+
+        def report(errors: Sequence[object]) -> None:
+            on_delivery(errors[0] if errors else None, None)
+
+        self._send(_Batch(report), topic, [key], [value], [headers])
+
+    def write_batch(
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: OnBatchDelivery,
+        headers: Sequence[Headers] | None = None,
+    ) -> None:
+        """Queues records."""
+        self._send(_Batch(on_done), topic, keys, values, headers or [None] * len(values))
+
+    async def close(self) -> None:
+        """Waits for what is on its way, unless it belongs to others too."""
+        if not self._shared:
+            self._answers.all_of(self)
+
+    def lose(self) -> None:
+        """The process was killed: what has not arrived never will, and nothing is reported."""
+        self._answers.forget(self)
+
+    def _send(
+        self,
+        batch: "_Batch",
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        headers: Sequence[Headers | None],
+    ) -> None:
+        batch.waiting = len(values)
+        for key, value, own in zip(keys, values, headers, strict=True):
+            record = topic, as_bytes(key), as_bytes(value), as_headers(own)
+            self._answers.later(self, lambda record=record: self._arrive(batch, *record))  # type: ignore[misc]
+        with suppress(RuntimeError):  # where no event loop runs, nobody can be waiting
+            asyncio.get_running_loop().call_soon(self._answer_at_once, batch)
+
+    def _arrive(
+        self,
+        batch: "_Batch",
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[tuple[str, bytes | None], ...],
+    ) -> None:
+        error = self._refuse(topic, key, value)
+        if error is None and size(key) + size(value) > MAX_BYTES:
+            error = "it is too large"
+        if error is None:
+            try:
+                self._topics.append(topic, key, value, headers)
+            except TopicError as missing:
+                error = str(missing)
+        self._answers.later(self, lambda: batch.reported(error))
+
+    def _answer_at_once(self, batch: "_Batch") -> None:
+        self._answers.all_of(self)
+        if self._answers.away:  # librdkafka's message.timeout.ms, without the wait
+            self._answers.forget(self)
+            batch.give_up("the fake Kafka cannot be reached")
+
+
+class _Batch:
+    """Records that are reported together."""
+
+    def __init__(self, on_done: OnBatchDelivery) -> None:
+        self._on_done = on_done
+        self.waiting = 0
+        self._errors: list[object] = []
+
+    def reported(self, error: str | None) -> None:
+        """The fate of one record is known."""
+        self._errors += [] if error is None else [error]
+        self.waiting -= 1
+        if not self.waiting:
+            self._on_done(self._errors)
+
+    def give_up(self, error: str) -> None:
+        """The fate of the others is that nobody took them."""
+        while self.waiting:
+            self.reported(error)
+
+
+def size(data: str | bytes | None) -> int:
+    """In bytes."""
+    return len(as_bytes(data) or b"")

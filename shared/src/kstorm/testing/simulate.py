@@ -1,0 +1,270 @@
+"""A user's topology among the simulator's faults: `simulate` runs it many times, and a judge looks at what came of it."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isinf
+from random import Random
+from typing import Any
+
+from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.testing.capture import TupleCaptureBolt
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.complete import check_names
+from kstorm.testing.fewest import fewest
+from kstorm.testing.hunter import FAULTS, Hunter, Strike
+from kstorm.testing.inputs import InputSpout
+from kstorm.testing.ordeal import MOST_ROUNDS, work_in_calm
+from kstorm.testing.replaced import replace_components
+from kstorm.testing.spouts import FixedTuple
+from kstorm.testing.world import untold
+from kstorm.topology import Topology
+
+Judge = Callable[[LocalCluster], object]
+Inputs = Mapping[str, Sequence[FixedTuple]]
+"""By spout, what it emits."""
+
+_MOST_TIMEOUTS_AFTERWARDS = 8
+"""Until which replays of what is acked already may end."""
+_LONGEST_TAIL = 100
+"""Steps for which faults may go on when all is acked."""
+_MOST_SHOWN = 12
+"""Faults in a message."""
+
+
+class SimulationError(AssertionError):
+    """A topology did not stand a schedule. The message names the seed, and the faults that it takes."""
+
+    def __init__(self, seed: int, what: str, strikes: Sequence[Strike] = (), total: int = 0) -> None:
+        """`strikes`: the faults that it takes, out of `total`."""
+        super().__init__(_message(seed, what, strikes, total))
+        self.seed = seed
+
+
+class _Found(Exception):  # noqa: N818 - no error of the simulation
+    """A schedule has shown something: which kind of thing, and what."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind, self.what = kind, what
+
+
+@dataclass
+class SimulationReport:
+    """What the schedules of `simulate` met."""
+
+    schedules: int = 0
+    steps: int = 0
+    """Steps among faults."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """How often which fault was made."""
+    in_flight: Counter[str] = field(default_factory=Counter)
+    """How often it was made while tuples were in flight: at any other time it can do little harm."""
+    replays: int = 0
+    """How often an input was emitted again."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What all schedules have in common."""
+
+    topology: Topology | Callable[[], Topology]
+    inputs: Inputs
+    judge: Judge
+    faults: Collection[str]
+    steps: int
+    resources: dict[str, Any] | None
+
+
+def simulate(
+    topology: Topology | Callable[[], Topology],
+    inputs: Mapping[str, Iterable[Sequence[Any] | FixedTuple]],
+    judge: Judge,
+    seeds: Iterable[int] = range(100),
+    *,
+    faults: Collection[str] = FAULTS,
+    steps: int = 2000,
+    only: Collection[int] | None = None,
+    resources: dict[str, Any] | None = None,
+    tell: Callable[[str], None] = untold,
+) -> SimulationReport:
+    """Runs a topology once for each seed: with random faults between any two steps until every input is acked and for a
+    moment after, but for `steps` steps at most; then in calm until every input is acked. Then `judge` is called with the
+    cluster, and asserts what must hold.
+
+        def no_word_is_lost(cluster):
+            assert {word for word, count in cluster.emitted("count")} == {"the", "cow"}
+
+        simulate(topology, {"lines": [["the cow"]]}, no_word_is_lost)
+
+    `inputs` gives for each spout what it emits instead of its own tuples; what fails is emitted again, and message ids are
+    positions. Components are copied for each seed, and a `TupleCaptureBolt` forgets what it has; give a function that makes
+    the topology if components share anything else. `faults` says what may go wrong, in names out of `FAULTS`.
+
+    Raises `SimulationError` with the seed if inputs are not acked within 30 message timeouts after the last fault, if the
+    topology never comes to rest, or if the judge finds something. Before it does, it runs the seed again with fewer and fewer
+    faults, to say which of them it takes; `only` makes these alone, by number. The same arguments give the same run.
+    """
+    given = {name: [_fixed(values) for values in tuples] for name, tuples in inputs.items()}
+    _check_faults(faults)
+    trial = _Trial(topology, given, judge, faults, steps, resources)
+    report = SimulationReport()
+    for seed in seeds:
+        schedule = _Schedule(trial, seed, only, tell)
+        try:
+            schedule.run()
+        except _Found as found:
+            raise _explained(trial, seed, schedule, found) from found.__cause__
+        schedule.add_to(report)
+    return report
+
+
+def _explained(trial: _Trial, seed: int, schedule: "_Schedule", found: _Found) -> SimulationError:
+    """The error, with the fewest faults that still give one of its kind."""
+    total, last = len(schedule.hunter.strikes), (schedule, found)
+
+    def shows_it_too(numbers: Sequence[int]) -> bool:
+        nonlocal last
+        again = _Schedule(trial, seed, numbers)
+        try:
+            again.run()
+        except _Found as other:
+            if other.kind == found.kind:
+                last = again, other
+                return True
+        except Exception:  # noqa: BLE001 - with other faults the user's code and judge may meet anything
+            return False
+        return False
+
+    fewest([strike.number for strike in schedule.hunter.strikes], shows_it_too)
+    schedule, found = last
+    return SimulationError(seed, found.what, schedule.hunter.strikes, total)
+
+
+class _Schedule:
+    """One seed; of its faults `only` some."""
+
+    def __init__(
+        self, trial: _Trial, seed: int, only: Collection[int] | None, tell: Callable[[str], None] = untold
+    ) -> None:
+        topology = trial.topology() if callable(trial.topology) else trial.topology
+        check_names(topology, set(trial.inputs))
+        self._timeout = topology.longest_message_timeout_secs
+        if isinf(self._timeout):
+            raise TopologyError(
+                f"{topology.name!r} has no message timeouts, so that nothing that gets lost is emitted again: "
+                "set topology_message_timeout_secs"
+            )
+        for spec in topology.bolts:
+            if isinstance(spec.component, TupleCaptureBolt):
+                spec.component.clear()
+        self._trial, self._seed, self._only, self._tell = trial, seed, only, tell
+        self._spouts = {
+            name: InputSpout(given, {stream.id: stream.fields for stream in topology.component(name).streams.values()})
+            for name, given in trial.inputs.items()
+        }
+        self._random = Random(f"faults {seed}")
+        self._steps = 0
+        frame = min(self._random.choice((1, 3, 4000)), topology.config.topology_frame_max_tuples)
+        wired = replace_components(topology, self._spouts)
+        config = replace(wired.config, topology_frame_max_tuples=frame)  # small ones: more can happen between two
+        self._topology = Topology(wired.name, config, wired.components)
+
+    def run(self) -> None:
+        """Raises `_Found`."""
+        trial = self._trial
+        try:
+            with LocalCluster(self._topology, self._seed, trial.resources, self._tell, at_once=False) as cluster:
+                self.hunter = Hunter(cluster, self._random, trial.faults, self._only)
+                try:
+                    self._work(cluster)
+                except KstormError as error:
+                    raise _Found("no rest", f"{error}{_last_error(cluster)}") from error
+                trial.judge(cluster)
+        except _Found:
+            raise
+        except AssertionError as error:
+            raise _Found("judged", str(error) or "the judge's assertion does not hold") from error
+        except Exception as error:
+            error.add_note(f"in simulate, with seed {self._seed}")
+            raise
+
+    def add_to(self, report: SimulationReport) -> None:
+        """Adds what it met."""
+        report.schedules += 1
+        report.steps += self._steps
+        report.faults += self.hunter.struck
+        report.in_flight += self.hunter.in_flight
+        report.replays += sum(spout.shared.replays for spout in self._spouts.values())
+
+    def _work(self, cluster: LocalCluster) -> None:
+        self._work_among_faults(cluster)
+        done = work_in_calm(cluster, self.hunter, lambda: self._done, lambda: self._let_pass(cluster, 0.5))
+        if not done:
+            missing = {name: spout.shared.missing() for name, spout in self._spouts.items()}
+            names = ", ".join(f"{positions} of {name!r}" for name, positions in missing.items() if positions)
+            raise _Found(
+                "not acked",
+                f"the inputs {names} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault: does a bolt "
+                f"hold them for ever, forget to ack them, or fail them each time?{_last_error(cluster)}",
+            )
+        for _ in range(_MOST_TIMEOUTS_AFTERWARDS):
+            if not (cluster.pending or cluster.open_trees or cluster.unsettled):
+                break
+            self._let_pass(cluster, 1)
+        cluster.checkpoint()
+        for name in ("duplicate record", "reordered record"):
+            self.hunter.struck[name] += cluster.seen[name]
+
+    def _work_among_faults(self, cluster: LocalCluster) -> None:
+        self.hunter.begin()
+        left = self._trial.steps
+        tail = self._random.randrange(_LONGEST_TAIL)
+        while left > 0:
+            self.hunter.strike()
+            if not cluster.step():
+                self.hunter.pass_time()
+            left -= 1
+            self._steps += 1
+            if left > tail and self._done:
+                left = tail
+
+    def _let_pass(self, cluster: LocalCluster, timeouts: float) -> None:
+        cluster.advance_time(timeouts * self._timeout)
+
+    @property
+    def _done(self) -> bool:
+        return all(spout.shared.done for spout in self._spouts.values())
+
+
+def _fixed(values: Sequence[Any] | FixedTuple) -> FixedTuple:
+    return values if isinstance(values, FixedTuple) else FixedTuple(values)
+
+
+def _check_faults(faults: Collection[str]) -> None:
+    for name in faults:
+        if name not in FAULTS:
+            raise ConfigError(f"faults: there is no fault {name!r}: the faults are {', '.join(sorted(FAULTS))}")
+
+
+def _last_error(cluster: LocalCluster) -> str:
+    if not cluster.errors:
+        return ""
+    last = cluster.errors[-1]
+    return f" The last of {len(cluster.errors)} errors: {last.component!r}, {last.doing}: {last.error!r}."
+
+
+def _message(seed: int, what: str, strikes: Sequence[Strike], total: int) -> str:
+    if not strikes:
+        faults = "No fault is needed for it."
+    else:
+        left_out = len(strikes) - _MOST_SHOWN
+        lines = [f"The seed makes {total} faults; these {len(strikes)} are enough:"]
+        lines += [f"  (the first {left_out} are not shown)"] if left_out > 0 else []
+        faults = "\n".join([*lines, *map(str, strikes[-_MOST_SHOWN:])])
+    numbers = [strike.number for strike in strikes]
+    return (
+        f"seed {seed}: {what}\n{faults}\n"
+        f"Run it again with simulate(…, seeds=[{seed}], only={numbers}, tell=print), "
+        f"and with all of its faults with seeds=[{seed}]."
+    )

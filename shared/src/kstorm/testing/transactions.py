@@ -1,0 +1,125 @@
+"""The transaction of a checkpoint as a simulated Kafka has it: each request is a step, and so is each record's arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kstorm.core.engine import transaction as transaction_of
+from kstorm.core.engine.transaction import Request
+from kstorm.testing.group import FENCED
+from kstorm.testing.logs import Change, Fate, TopicPartition, Transaction
+
+if TYPE_CHECKING:
+    from kstorm.core.engine.effects import Transact
+    from kstorm.testing.process import Process
+
+TRANSACTION_SECS = 15.0
+"""After which the broker aborts a transaction that nobody ends; a real one looks every 10 s for those older than 10 s."""
+
+
+class RefusedError(Exception):
+    """Another process has the name by now, or the transaction was ended meanwhile."""
+
+
+class Transacting:
+    """One transaction under way. It is aborted when the group does not know its generation, and begun anew with a newer one."""
+
+    def __init__(self, process: Process[Any], effect: Transact) -> None:
+        self.effect = effect
+        self.reached: dict[int, int] = {}
+        """By task, the changelog's last offset."""
+        self._process = process
+        self._logs, self._world = process.world.logs, process.world
+        self._requests: Iterator[Request] = iter(())
+        self._next: Request | None = None
+        self._waiting: list[tuple[TopicPartition, Change | bytes]] = []  # written, and not arrived
+        self._transaction: Transaction | None = None
+        self._refused = ""
+        self._generation = 0  # the one that it knew when the transaction began
+
+    def can_go_on(self) -> bool:
+        """Whether a step can be taken."""
+        if self._transaction is None:
+            member = self._process.member
+            return not (self._refused and self._world.refusal(member, member.generation))
+        if self._arrives() is not None:
+            return True
+        if self._next in (Request.FLUSH, Request.COMMIT):
+            return not self._waiting
+        return True
+
+    @property
+    def handed_in(self) -> bool:
+        """Whether its offsets were accepted."""
+        return self._next is Request.COMMIT
+
+    def go_on(self) -> bool:
+        """Takes a step, of whatever kind; whether the transaction is committed. Raises `RefusedError`."""
+        try:
+            if self._transaction is None:
+                self._transaction = self._begin()
+                return False
+            arrives = self._arrives()
+            blocked = self._next in (Request.FLUSH, Request.COMMIT) and bool(self._waiting)
+            if arrives is not None and (blocked or self._world.random.random() < 0.5):
+                self._arrived(self._transaction, *self._waiting.pop(arrives))
+                return False
+            return self._answer(self._transaction)
+        except ValueError as error:  # it was ended meanwhile
+            raise RefusedError(str(error)) from None
+
+    def _begin(self) -> Transaction:
+        process = self._process
+        transaction = self._logs.begin(process.name, process.epoch, self._world.now)
+        self._requests, self._waiting = transaction_of.requests(), []
+        self._next = next(self._requests)
+        self._generation = process.member.generation
+        self.reached.clear()
+        return transaction
+
+    def _answer(self, transaction: Transaction) -> bool:
+        """Kafka answers the next request."""
+        match self._next:
+            case Request.WRITE:
+                self._waiting = [
+                    (self._place(task), change) for task, some in self.effect.changes.items() for change in some
+                ]
+                self._waiting += [((out.topic, max(out.partition, 0)), out.value) for out in self.effect.records]
+            case Request.OFFSETS:
+                offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
+                offsets |= self.effect.positions
+                if offsets and (refusal := self._world.refusal(self._process.member, self._generation)):
+                    self._abort(transaction, refusal)
+                    return False
+                self._logs.hand_in(transaction, offsets)
+            case Request.COMMIT:
+                self._logs.end(transaction, Fate.COMMITTED)
+        self._next = next(self._requests, None)
+        return self._next is None
+
+    def _abort(self, transaction: Transaction, refusal: str) -> None:
+        """It is tried again with what the process knows of the group then, unless it is fenced."""
+        self._logs.end(transaction, Fate.ABORTED)
+        self._world.count(f"transaction refused: {refusal}")
+        if refusal == FENCED:
+            raise RefusedError(refusal)
+        if self._process.zombie:
+            self._world.count("zombie refused")
+        self._transaction, self._refused = None, refusal
+
+    def _arrives(self) -> int | None:
+        """Which record could arrive now: the first of a partition that can be written."""
+        for number, (place, _) in enumerate(self._waiting):
+            if place not in self._logs.stalled:
+                return number
+        return None
+
+    def _arrived(self, transaction: Transaction, place: TopicPartition, record: Change | bytes) -> None:
+        if isinstance(record, tuple):
+            self.reached[place[1]] = self._logs.write(transaction, place, record, self._world.now)
+        else:
+            self._logs.append_in(transaction, place, record)
+
+    def _place(self, task: int) -> TopicPartition:
+        return self._process.engine.changelog, task

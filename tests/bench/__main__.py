@@ -1,0 +1,83 @@
+"""`python -m tests.bench`, which `./run bench` starts.
+
+Each verb imports only what it needs: a peer is measured, and the memory of the measuring must not count as its own.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from kstorm.local.cli import run_command
+from tests.bench.options import add_options, options_of, positive
+
+
+def main() -> int:
+    """Run what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="./run bench",
+        description="Measure kstorm. Without a verb: beside others that count the same words, on one Kafka.",
+    )
+    add_options(parser)
+    parser.set_defaults(run=_short)
+    verbs = parser.add_subparsers(title="verbs, with options of their own", metavar="")
+    peer = verbs.add_parser("peer", help="be one of the peers of a comparison, until SIGTERM; PEER_* say where")
+    peer.set_defaults(run=_peer)
+    micro = verbs.add_parser("micro", help="what the parts of the core cost, in µs and as ratios to a plain loop")
+    micro.add_argument("--compare", action="store_true", help="show the change against the committed baseline")
+    micro.add_argument("--save", action="store_true", help="make these figures the baseline")
+    micro.set_defaults(run=_micro)
+    growth = verbs.add_parser("growth", help="how cost grows with tuples a tree, bytes, tasks and open trees")
+    growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
+    growth.set_defaults(run=_growth)
+    spout = verbs.add_parser("spout", help="µs of CPU that reading and emitting a message costs a spout's process")
+    spout.add_argument("--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000")
+    spout.add_argument("--rounds", type=positive, default=3, metavar="N", help="default 3, tracked and untracked each")
+    spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    spout.set_defaults(run=_spout)
+    arguments = parser.parse_args()
+    return run_command("kstorm bench", lambda: arguments.run(arguments))
+
+
+def _short(arguments: argparse.Namespace) -> int:
+    from tests.bench.short import run_short
+
+    return run_short(options_of(arguments))
+
+
+def _peer(_: argparse.Namespace) -> int:
+    from tests.bench.peer import run_peer
+
+    return run_peer()
+
+
+def _micro(arguments: argparse.Namespace) -> int:
+    import pytest
+
+    tests = Path(__file__).parent  # of the checkout: the figures are made by tests
+    options = [f"--{name}" for name in ("compare", "save") if getattr(arguments, name)]
+    return int(pytest.main([str(tests), "-q", "--benchmark-columns=min", "--benchmark-quiet", *options]))
+
+
+def _growth(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from tests.bench.growth import measure_growth, plot_growth
+
+    found = measure_growth(Console())
+    if arguments.report is not None:
+        arguments.report.write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.plot is not None:
+        plot_growth(found, arguments.plot)
+    return 0
+
+
+def _spout(arguments: argparse.Namespace) -> int:
+    from tests.bench.spout import run_spout
+
+    return run_spout(arguments.messages, arguments.rounds, arguments.report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""One run of one contestant, measured from outside.
+
+topics → sentences → the contestant's process → its counts are all there → its end → the topics are removed. While it
+runs, the broker is only asked for the number of records; they are read when the measured part is over.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kstorm.local.processes import ManagedProcess
+from kstorm.local.servers import EmbeddedKafka
+from tests.bench import corpus
+from tests.bench.broker import Broker
+from tests.bench.contestants import Contestant
+from tests.bench.feed import RateFeed, fill, sentences_at
+from tests.bench.figures import latencies_ms, quantile, steady_window, throughput, whole_window
+from tests.bench.output import Counts, Reader, Verdict
+from tests.bench.progress import Progress
+from tests.bench.terms import Terms
+from tests.bench.usage import Usage
+from tests.bench.waiting import Wait
+
+_STOP_SECS: Final = 20.0
+_BACKLOG_SECS: Final = 120.0
+"""For so long after the last sentence of a fixed rate a contestant may still work; then the rate was too much for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    contestant: str
+    sentences: int
+    """How many it was given."""
+    figures: Mapping[str, float | None]
+    """By name, which says the unit; None if it could not be found out."""
+    correct: bool | None
+    """None if the rate was too much for it, so that not all counts were waited for."""
+    verdict: Verdict
+    throughput: Sequence[float]
+    """Sentences a second in each half second from its first count on."""
+    latencies_ms: Sequence[float] = ()
+    """Of each measured sentence, sorted; empty without a rate."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """Figures divided by those of the base."""
+
+
+class Contest:
+    """Runs contestants one after the other on one Kafka, each with topics of its own."""
+
+    def __init__(self, kafka: EmbeddedKafka, directory: Path, progress: Progress) -> None:
+        """`directory` gets a folder with the log of each run."""
+        self._kafka, self._directory, self._progress = kafka, directory, progress
+        self._broker = Broker(kafka.bootstrap)
+        self._filled: dict[int, str] = {}
+        self._runs = 0
+
+    def run(self, contestant: Contestant, sentences: int, rate: float | None) -> Run:
+        """Run a contestant once; `rate` is in sentences a second, None for as fast as it can.
+
+        Raises `LocalError` if it ends by itself or writes nothing, `BrokerError` if the broker fails.
+        """
+        self._runs += 1
+        name = f"run{self._runs:02}"
+        texts = corpus.texts(sentences if rate is None else sentences_at(rate, sentences))
+        source = f"{name}-sentences" if rate is not None else self._preloaded(texts)
+        directory = self._directory / f"{name}-{contestant.name}"
+        directory.mkdir()
+        terms = Terms(self._kafka.bootstrap, source, f"{name}-counts", name, directory)
+        before = self._broker.topics()
+        if rate is not None:
+            self._broker.create_source(source)
+        self._broker.create_sink(terms.sink)
+        run = self._measure(contestant, terms, texts, rate, before)
+        self._broker.remove(self._broker.topics() - before)  # its own as well; after an error the whole broker goes
+        return run
+
+    def _preloaded(self, texts: Sequence[str]) -> str:
+        """The topic with so many sentences, which all contestants of one size read."""
+        count = len(texts)
+        if count not in self._filled:
+            self._progress.status(f"producing {count:,} sentences")
+            topic = f"sentences-{count}"
+            self._broker.create_source(topic)
+            fill(self._kafka.bootstrap, topic, texts)
+            self._filled[count] = topic
+        return self._filled[count]
+
+    def _measure(
+        self, contestant: Contestant, terms: Terms, texts: Sequence[str], rate: float | None, before: set[str]
+    ) -> Run:
+        """`before` are the topics that there were, so that all others are the contestant's."""
+        process = ManagedProcess(
+            contestant.name,
+            contestant.arguments,
+            workdir=terms.directory,
+            environment={**terms.environment(), **contestant.environment},
+        )
+        feed = None if rate is None else RateFeed(terms.bootstrap, terms.source, texts, rate)
+        truth = corpus.true_counts(texts)  # before anything is measured
+        with ExitStack() as stack:
+            reader = Reader(
+                terms.bootstrap,
+                terms.sink,
+                lambda count: self._progress.status(f"{contestant.name}: {count:,} counts read back"),
+            )
+            stack.callback(reader.close)
+            process.start()
+            stack.callback(process.stop, _STOP_SECS)
+            if feed is not None:
+                stack.callback(feed.stop)
+            usage, broker_usage = (stack.enter_context(Usage(watched)) for watched in (process, self._kafka.process))
+            wait = Wait(process, self._broker, terms.sink, self._progress)
+            kept_up = self._until_counted(wait, reader, truth, feed)
+            begun = self._broker.first_stamp(self._broker.topics() - before)  # while it still has its topics
+        share = min(1.0, len(reader.counts.stamps) / truth.total())
+        figures = _figures(reader.counts, share, len(texts), usage, broker_usage)
+        if feed is None and begun is not None:
+            figures |= _whole_figures(reader.counts, share, len(texts), usage, broker_usage, begun)
+        verdict = reader.counts.compare(truth)
+        correct = verdict.correct if kept_up or verdict.correct else None
+        latencies = _latencies(reader.counts, feed) if correct is not None else []
+        if feed is not None:
+            for title, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
+                figures[title] = quantile(latencies, share)
+        return Run(contestant.name, len(texts), figures, correct, verdict, throughput(reader.counts.stamps), latencies)
+
+    def _until_counted(self, wait: Wait, reader: Reader, truth: Mapping[str, int], feed: RateFeed | None) -> bool:
+        """Wait until every count is there, or no more come. False if the feed's rate was too much."""
+        if feed is not None:
+            feed.send_first()
+        wait.for_first()
+        deadline = None
+        if feed is not None:
+            feed.start()
+            deadline = time.monotonic() + feed.seconds + _BACKLOG_SECS
+        wanted = sum(truth.values())
+        while True:
+            more = wait.for_records(wanted, deadline)
+            if feed is not None:
+                feed.check()
+            reader.read_to(wait.ends)
+            if not more or reader.counts.compare(truth).short == 0:
+                return deadline is None or time.monotonic() < deadline
+            wanted = len(reader.counts.stamps) + 1  # replays came before the last counts
+
+
+def _figures(
+    counts: Counts, complete_share: float, sentences: int, usage: Usage, broker: Usage
+) -> dict[str, float | None]:
+    window = steady_window(counts.stamps)
+    within = window.share * complete_share * sentences
+    return {
+        "sentences_per_s": within / window.seconds,
+        "cpu_s_per_million": 1e6 * usage.cpu_seconds.between(window.begin, window.end) / within,
+        "broker_cpu_s_per_million": 1e6 * broker.cpu_seconds.between(window.begin, window.end) / within,
+        "peak_rss_mb": usage.peak_rss / 2**20,
+    }
+
+
+def _whole_figures(
+    counts: Counts, complete_share: float, sentences: int, usage: Usage, broker: Usage, begin: float
+) -> dict[str, float | None]:
+    """The same from the contestant's first record in any topic on: one that splits far ahead of its counting has only its
+    counting in the steady window."""
+    window = whole_window(counts.stamps, begin)
+    within = complete_share * sentences
+    return {
+        "whole_sentences_per_s": within / window.seconds,
+        "whole_cpu_s_per_million": 1e6 * usage.cpu_seconds.between(window.begin, window.end) / within,
+        "whole_broker_cpu_s_per_million": 1e6 * broker.cpu_seconds.between(window.begin, window.end) / within,
+    }
+
+
+def _latencies(counts: Counts, feed: RateFeed | None) -> list[float]:
+    if feed is None or feed.measured_from is None:
+        return []
+    return latencies_ms(counts.last_stamp, feed.measured_from)

@@ -1,0 +1,130 @@
+"""Produces the sentences: all at once before a contestant starts, or at a fixed rate while it runs."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import Producer
+
+from kstorm.errors import BrokerError
+from tests.bench.terms import PRODUCER
+
+WARM_UP_SECS: Final = 10.0
+"""For so long a feed sends at its rate before its sentences are measured."""
+
+_FLUSH_SECS: Final = 60.0
+_FULL_SECS: Final = 0.05
+_TICK_SECS: Final = 0.002
+"""A feed sends what is due once a tick: to wake for every sentence would cost the contestant a good part of a CPU."""
+
+
+class SentenceProducer:
+    """Sends sentences with their ids to one topic, and notices if one is refused."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        refused: list[object] = []
+
+        def delivered(error: object | None, _: object) -> None:
+            if error is not None:
+                refused.append(error)
+
+        self._topic, self._refused = topic, refused
+        # Without a reference to this object, so that both are gone as soon as nobody needs them, and not by and by.
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, **PRODUCER, "on_delivery": delivered, "log_level": 0}
+        )
+
+    def send(self, ident: int, text: str) -> None:
+        """Hand one over; waits only if very many are not yet delivered."""
+        while True:
+            try:
+                self._producer.produce(self._topic, f"{ident} {text}".encode())
+                break
+            except BufferError:  # its queue is full
+                self._producer.poll(_FULL_SECS)
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until all are delivered; `BrokerError` if not all were, now or before."""
+        left = self._producer.flush(_FLUSH_SECS)
+        if left or self._refused:
+            reason = self._refused[0] if self._refused else "no answer"
+            raise BrokerError(f"Kafka did not take all sentences of {self._topic!r}: {reason}")
+
+
+def fill(bootstrap: str, topic: str, texts: Sequence[str]) -> None:
+    """Produce all sentences, with their numbers as ids; `BrokerError` if Kafka does not take them."""
+    producer = SentenceProducer(bootstrap, topic)
+    for number, text in enumerate(texts):
+        producer.send(number, text)
+    producer.flush()
+
+
+class RateFeed(threading.Thread):
+    """Sends sentences at a rate, with the time of sending as id, in µs since 1970.
+
+    `send_first` sends the first one, so that one can see when the contestant works; `start` begins with the others.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, texts: Sequence[str], rate: float) -> None:
+        """`rate` is in sentences a second."""
+        super().__init__(name="kstorm-bench-feed", daemon=True)
+        self.measured_from: int | None = None
+        """The id from which sentences are measured; None before the warm-up has ended."""
+        self._producer = SentenceProducer(bootstrap, topic)
+        self._texts, self._rate = texts, rate
+        self._last_ident = 0
+        self._ended = threading.Event()
+        self._error: BrokerError | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it sends, from `start` on."""
+        return (len(self._texts) - 1) / self._rate
+
+    def send_first(self) -> None:
+        """Send one sentence, and wait until it is delivered; raises `BrokerError`."""
+        self._send(self._texts[0])
+        self._producer.flush()
+
+    def run(self) -> None:
+        """Send the others; call `start`, not this."""
+        began = time.monotonic()
+        warm_up = int(WARM_UP_SECS * self._rate)
+        for number, text in enumerate(self._texts[1:]):
+            if self._late(began + number / self._rate):
+                return
+            ident = self._send(text)
+            if number == warm_up:
+                self.measured_from = ident
+        try:
+            self._producer.flush()
+        except BrokerError as error:
+            self._error = error
+
+    def stop(self) -> None:
+        """Send no more, and wait until it has ended. Does nothing to one that was not started."""
+        self._ended.set()
+        if self.ident is not None:
+            self.join()
+
+    def check(self) -> None:
+        """Raise `BrokerError` if a sentence was not taken."""
+        if self._error is not None:
+            raise self._error
+
+    def _late(self, due: float) -> bool:
+        """Wait until a sentence is due; whether the feed was stopped meanwhile."""
+        wait = due - time.monotonic()
+        return wait > 0 and self._ended.wait(max(wait, _TICK_SECS))
+
+    def _send(self, text: str) -> int:
+        self._last_ident = max(time.time_ns() // 1000, self._last_ident + 1)
+        self._producer.send(self._last_ident, text)
+        return self._last_ident
+
+
+def sentences_at(rate: float, measured: int) -> int:
+    """How many sentences a feed needs so that `measured` of them come after the first one and the warm-up."""
+    return 1 + int(WARM_UP_SECS * rate) + measured

@@ -1,0 +1,79 @@
+"""The options of the short benchmark, and its command line."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.bench.contestants import CONTESTANTS
+
+_ROUNDS: Final = 3
+_SENTENCES: Final = 300_000
+_MEASURED_SECS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    rounds: int = _ROUNDS
+    """How often each contestant runs; the base runs before and after each."""
+    sentences: int | None = None
+    """For each contestant; slow ones get fewer. None: 300,000, or what is sent in 20 s at the rate."""
+    rate: float | None = None
+    """Sentences a second to send while latencies are measured; None: all are there at the start."""
+    report: Path | None = None
+    """A file for the outcome as JSON."""
+    plot: Path | None = None
+    """A file for the outcome as a PNG."""
+    only: str | None = None
+    """The contestants that run, comma-separated; None: all."""
+
+    @property
+    def asked_sentences(self) -> int:
+        """`sentences`, or what it is by default."""
+        if self.sentences is not None:
+            return self.sentences
+        return _SENTENCES if self.rate is None else max(1, int(_MEASURED_SECS * self.rate))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command line of `BenchOptions`."""
+    names = ",".join(contestant.name for contestant in CONTESTANTS)
+    parser.add_argument("--rounds", type=positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}")
+    parser.add_argument(
+        "--sentences",
+        type=positive,
+        metavar="N",
+        help=f"for each contestant, fewer for a slow one (default {_SENTENCES:,}, or {_MEASURED_SECS} s of the rate)",
+    )
+    parser.add_argument(
+        "--rate", type=_rate, metavar="R", help="measure latencies while so many sentences a second are sent"
+    )
+    parser.add_argument("--only", metavar="NAME,…", help=f"let only these run (default {names})")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
+
+
+def options_of(arguments: argparse.Namespace) -> BenchOptions:
+    """The options that a command line has given."""
+    return BenchOptions(**{name: getattr(arguments, name) for name in BenchOptions.__dataclass_fields__})
+
+
+def positive(text: str) -> int:
+    """A whole number of 1 or more, commas allowed."""
+    try:
+        number = int(text.replace(",", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return number
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.1 <= rate <= 1e5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of sentences a second, from 0.1 to 100000")
+    return rate

@@ -1,0 +1,92 @@
+"""Reads what a contestant wrote, and compares it with the truth. It knows nothing of how the contestant works."""
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer
+
+from kstorm.local.consume import consume_to
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a contestant's counts compare with the true ones."""
+
+    short: int
+    """Words whose highest count is below the true one, or that are missing."""
+    over: int
+    """By how much the highest counts are above the true ones, in all: the traces of replays."""
+    strange: int
+    """Records that cannot be: of a word that no sentence has, or unreadable."""
+
+    @property
+    def correct(self) -> bool:
+        """Whether nothing is lost and nothing strange."""
+        return not self.short and not self.strange
+
+
+class Counts:
+    """All counts that a contestant wrote."""
+
+    def __init__(self) -> None:
+        self.stamps = array("q")
+        """When the broker got each record, in ms since 1970, in no order."""
+        self.last_stamp: dict[int, int] = {}
+        """The same of the last record of each sentence, by the sentence's id."""
+        self._highest: dict[bytes, int] = {}
+        self._unreadable = 0
+
+    def add(self, key: bytes | None, value: bytes | None, stamp: int) -> None:
+        """Take one record; `stamp` is in ms since 1970."""
+        self.stamps.append(stamp)
+        try:
+            count, ident = map(int, (value or b"").split())
+        except ValueError:
+            self._unreadable += 1
+            return
+        if count > self._highest.get(key or b"", 0):
+            self._highest[key or b""] = count
+        if stamp > self.last_stamp.get(ident, 0):
+            self.last_stamp[ident] = stamp
+
+    def compare(self, truth: Mapping[str, int]) -> Verdict:
+        """Judge all records taken so far."""
+        true = {word.encode(): count for word, count in truth.items()}
+        highest = self._highest
+        return Verdict(
+            short=sum(highest.get(word, 0) < count for word, count in true.items()),
+            over=sum(max(0, highest.get(word, 0) - count) for word, count in true.items()),
+            strange=self._unreadable + len(highest.keys() - true.keys()),
+        )
+
+
+class Reader:
+    """Reads a topic of counts bit by bit. `close` it at the end."""
+
+    def __init__(self, bootstrap: str, topic: str, show: Callable[[int], None]) -> None:
+        """`show` is called now and then with the number of records read."""
+        self.counts = Counts()
+        self._show = show
+        self._topic = topic
+        self._positions: dict[int, int] = {}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"{topic}-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+
+    def read_to(self, ends: Mapping[int, int]) -> None:
+        """Go on until these offsets, by partition; `BrokerError` if the records do not come."""
+        for messages in consume_to(self._consumer, self._topic, ends, self._positions):
+            for message in messages:
+                self.counts.add(message.key(), message.value(), message.timestamp()[1])
+            self._show(len(self.counts.stamps))
+
+    def close(self) -> None:
+        """Let go of the topic."""
+        self._consumer.close()

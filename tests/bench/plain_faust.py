@@ -1,0 +1,72 @@
+"""`python -m tests.bench.plain_faust`: the word count as Faust's own documentation would have it.
+
+Two agents with a topic of words between them, keyed by the word, and a table of counts, in memory and with Faust's
+changelog; at least once, committed once a second.
+"""
+
+import logging
+import sys
+from typing import Any
+
+import faust
+
+from kstorm.local.cli import run_command
+from kstorm.runtime.kafka.topics import create_topic
+from kstorm.runtime.service.settings import Settings
+from tests.bench.terms import PARTITIONS, PRODUCER, Terms, from_environment
+
+
+def make_app(terms: Terms) -> faust.App:
+    """The application of one run."""
+    app = faust.App(
+        terms.run,
+        broker=f"kafka://{terms.bootstrap}",
+        store="memory://",
+        datadir=terms.directory / "faust",
+        topic_partitions=PARTITIONS,
+        topic_replication_factor=1,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="earliest",
+        producer_acks=-1,
+        producer_linger=PRODUCER["linger.ms"] / 1000,
+        producer_max_batch_size=PRODUCER["batch.size"],
+    )
+    sentences = app.topic(terms.source, value_type=str, value_serializer="raw")
+    words = app.topic(words_topic(terms), key_type=str, key_serializer="raw", value_type=str, value_serializer="raw")
+    sink = app.topic(terms.sink, key_type=str, key_serializer="raw", value_type=str, value_serializer="raw")
+    counts = app.Table("counts", default=int, partitions=PARTITIONS)
+
+    @app.agent(sentences)  # type: ignore[untyped-decorator]
+    async def split(stream: Any) -> None:
+        async for sentence in stream:
+            ident, *found = sentence.split()
+            for word in found:
+                await words.send(key=word, value=ident)
+
+    @app.agent(words)  # type: ignore[untyped-decorator]
+    async def count(stream: Any) -> None:
+        async for word, ident in stream.items():
+            counts[word] += 1
+            await sink.send(key=word, value=f"{counts[word]} {ident}")
+
+    return app
+
+
+def words_topic(terms: Terms) -> str:
+    """The topic between the agents."""
+    return f"{terms.run}-words"
+
+
+def run_faust(terms: Terms) -> int:
+    """Run a worker until SIGTERM. Raises `SystemExit`, or `BrokerError` if the topic of words cannot be created."""
+    # A worker that creates the topic between its agents itself may never read it.
+    create_topic(Settings(topology="", bootstrap_servers=terms.bootstrap), words_topic(terms), PARTITIONS)
+    sys.argv = [sys.argv[0], "--loop", "uvloop", "worker", "--without-web", "--loglevel", "warn"]
+    for library in ("faust", "mode", "aiokafka"):  # else each message builds records for debugging, which nobody sees
+        logging.getLogger(library).setLevel(logging.WARNING)
+    make_app(terms).main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("kstorm bench faust", lambda: run_faust(from_environment())))

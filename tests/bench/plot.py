@@ -1,0 +1,95 @@
+"""The benchmark as a picture: how fast each contestant was over time, and the latency or the cost of a sentence."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kstorm.errors import ConfigError
+from tests.bench.contest import Run
+from tests.bench.figures import BIN_SECS
+from tests.bench.report import summarize
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INCHES: Final = (12.0, 4.5)
+_DOTS_PER_INCH: Final = 120
+_CPU: Final = (("cpu_s_per_million", "itself"), ("broker_cpu_s_per_million", "the broker"))
+
+
+def check_installed() -> None:
+    """Raise `ConfigError` if there is no matplotlib: better before the runs than after them."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib, which is not installed: install kstorm[bench]")
+
+
+def plot(runs: Sequence[Run], path: Path) -> None:
+    """Write a PNG; raises `ConfigError` if it cannot be written."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # only who plots needs it
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(run.contestant for run in runs))}
+    _plot_throughput(left, runs, colours)
+    if any(run.latencies_ms for run in runs):
+        _plot_latency(right, runs, colours)
+    else:
+        _plot_cpu(right, runs)
+    try:
+        figure.savefig(path, dpi=_DOTS_PER_INCH, format="png")
+    except OSError as error:
+        raise ConfigError(f"--plot {path}: {error.strerror}") from None
+
+
+def _plot_throughput(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) -> None:
+    labelled: set[str] = set()
+    for run in runs:
+        times = [BIN_SECS * number for number in range(len(run.throughput))]
+        label = "_" if run.contestant in labelled else run.contestant  # an underscore is left out of the legend
+        labelled.add(run.contestant)
+        axes.plot(times, run.throughput, color=colours[run.contestant], label=label, linewidth=1.2, alpha=0.7)
+    axes.set_yscale("log")
+    axes.set_title("throughput")
+    axes.set_xlabel("seconds since its first count")
+    axes.set_ylabel("sentences a second")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+
+
+def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) -> None:
+    labelled: set[str] = set()
+    for run in runs:
+        if not run.latencies_ms:
+            continue
+        shares = [(number + 1) / len(run.latencies_ms) for number in range(len(run.latencies_ms))]
+        label = "_" if run.contestant in labelled else run.contestant
+        labelled.add(run.contestant)
+        axes.plot(run.latencies_ms, shares, color=colours[run.contestant], label=label, linewidth=1.2, alpha=0.7)
+    axes.set_xscale("log")
+    axes.set_title("latency, until the last count of a sentence")
+    axes.set_xlabel("ms")
+    axes.set_ylabel("share of sentences")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+
+
+def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
+    summary = summarize(runs)
+    # Of the whole run if that is known: who works far ahead of his counting would look better than he is.
+    part = "whole_" if all("whole_cpu_s_per_million" in figures for figures in summary.values()) else ""
+    width = 0.8 / len(_CPU)
+    for number, (figure, label) in enumerate(_CPU):
+        found = [summary[name][part + figure] for name in summary]
+        medians = [each["median"] for each in found]
+        spans = [[each["median"] - each["min"] for each in found], [each["max"] - each["median"] for each in found]]
+        places = [place + (number - 0.5) * width for place in range(len(found))]
+        bars = axes.bar(places, medians, width, yerr=spans, label=label, capsize=3)
+        axes.bar_label(bars, fmt="%.3g", padding=2, fontsize="small")
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(summary)), list(summary))
+    axes.set_title("CPU seconds per million sentences (median, min to max)")
+    axes.grid(visible=True, axis="y", alpha=0.3)
+    axes.legend()

@@ -1,0 +1,150 @@
+"""The result of a benchmark: as JSON for programs, as a table for people."""
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+import confluent_kafka
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from kstorm.local.jars import KAFKA_VERSION
+from tests.bench.contest import Run
+from tests.bench.figures import spread
+
+_TITLES: Final = {
+    "sentences_per_s": "sentences a second",
+    "cpu_s_per_million": "CPU s per million",
+    "broker_cpu_s_per_million": "the broker's CPU s",
+    "whole_sentences_per_s": "a second, whole run",
+    "whole_cpu_s_per_million": "CPU s, whole run",
+    "whole_broker_cpu_s_per_million": "the broker's, whole",
+    "peak_rss_mb": "memory at most, MB",
+    "p50_ms": "latency p50, ms",
+    "p99_ms": "latency p99, ms",
+    "max_ms": "latency max, ms",
+}
+_RATIO: Final = "_ratio"
+_ORDER: Final = ("min", "median", "max")
+
+Summary = dict[str, dict[str, dict[str, float]]]
+"""By contestant and figure: `min`, `median` and `max`. A ratio to the base is the figure `<name>_ratio`."""
+
+
+def summarize(runs: Sequence[Run]) -> Summary:
+    """Over all runs of each contestant, in the order of their first runs; a figure that no run has is left out."""
+    summary: Summary = {}
+    for name in dict.fromkeys(run.contestant for run in runs):
+        own = [run for run in runs if run.contestant == name]
+        values: dict[str, list[float]] = {}
+        for run in own:
+            named = {**run.figures, **{f"{figure}{_RATIO}": ratio for figure, ratio in run.ratios.items()}}
+            for figure, value in named.items():
+                if value is not None:
+                    values.setdefault(figure, []).append(value)
+        summary[name] = {figure: found for figure, each in values.items() if (found := spread(each)) is not None}
+    return summary
+
+
+def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, Any]:
+    """The report's content; `rate` is in sentences a second, None if contestants ran as fast as they could."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "rounds": rounds,
+        "rate": rate,
+        "runs": [_run_json(run) for run in runs],
+        "summary": {
+            name: {figure: {key: _rounded(value) for key, value in found.items()} for figure, found in figures.items()}
+            for name, figures in summarize(runs).items()
+        },
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {
+        "cpus": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count(),
+        "memory_mb": psutil.virtual_memory().total // 2**20,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "kafka": KAFKA_VERSION,
+        "librdkafka": confluent_kafka.libversion()[0],
+        "kstorm": version("kstorm"),
+        "faust": version("faust-streaming"),
+    }
+
+
+def faults(runs: Sequence[Run]) -> list[str]:
+    """What is wrong with the counts, a sentence for each run that is not correct."""
+    return [
+        f"{run.contestant}, run {number}: {run.verdict.short:,} words are counted short,"
+        f" {run.verdict.strange:,} records are strange"
+        for number, run in enumerate(runs, 1)
+        if run.correct is False
+    ]
+
+
+def outcome_line(run: Run) -> str:
+    parts = [
+        f"{title} {_shown(value)}" for name, title in _TITLES.items() if (value := run.figures.get(name)) is not None
+    ]
+    return f"{run.contestant}: {' · '.join(parts)} · {_correctness(run)}"
+
+
+def print_table(runs: Sequence[Run], console: Console) -> None:
+    """Each contestant's figures, and after × their ratios to the base's."""
+    table = Table(box=None, pad_edge=False, header_style="bold")  # fits into 80 columns
+    table.add_column("", no_wrap=True)
+    for title in (*_ORDER, *(f"× {key}" for key in _ORDER)):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, figures in summarize(runs).items():
+        own = [run for run in runs if run.contestant == name]
+        table.add_row(f"[bold]{name}[/bold]")
+        for figure in filter(figures.__contains__, _TITLES):
+            ratio = figures.get(f"{figure}{_RATIO}", {})
+            cells = [_shown(each[key]) if key in each else "" for each in (figures[figure], ratio) for key in _ORDER]
+            table.add_row(f"  {_TITLES[figure]}", *cells)
+        over = spread(run.verdict.over for run in own) or {}
+        table.add_row(f"  over ({_correctness_of_all(own)})", *(_shown(over[key]) for key in over), end_section=True)
+    console.print(table, highlight=False)
+
+
+def _correctness_of_all(runs: Sequence[Run]) -> str:
+    wrong = sum(run.correct is False for run in runs)
+    slow = sum(run.correct is None for run in runs)
+    says = [f"{wrong} WRONG"] * bool(wrong) + [f"{slow} too slow"] * bool(slow)
+    return ", ".join(says) or "all correct"
+
+
+def _correctness(run: Run) -> str:
+    if run.correct is None:
+        return "the rate was too much for it"
+    return ("correct" if run.correct else "WRONG") + (f", over by {run.verdict.over:,}" if run.verdict.over else "")
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "contestant": run.contestant,
+        "sentences": run.sentences,
+        "correct": run.correct,
+        "over": run.verdict.over,
+        "short": run.verdict.short,
+        "strange": run.verdict.strange,
+        **{name: None if value is None else _rounded(value) for name, value in run.figures.items()},
+        "ratios": {name: _rounded(value) for name, value in run.ratios.items()},
+        "throughput": [round(value, 1) for value in run.throughput],
+    }
+
+
+def _rounded(value: float) -> float:
+    """To four digits: more would only be noise."""
+    return float(f"{value:.4g}")
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.3g}"

@@ -1,0 +1,40 @@
+"""The order in which contestants run, and how they compare with the base.
+
+A shared machine's speed changes by the minute, so the base runs before and after each contestant, and a ratio is to the
+mean of these two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tests.bench.contest import Run
+from tests.bench.contestants import BASE, Contestant
+
+
+def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
+    """All runs in order: base, one, base, another, base … Without the base, or with nobody else, just `rounds` of each."""
+    base = [contestant for contestant in contestants if contestant.name == BASE]
+    others = [contestant for contestant in contestants if contestant.name != BASE]
+    if not base or not others:
+        return list(contestants) * rounds
+    return [*(each for other in others * rounds for each in (*base, other)), *base]
+
+
+def with_ratios(runs: Sequence[Run]) -> list[Run]:
+    """The same runs; those that stand between two of the base have their ratios to it, for each figure both have."""
+    found = list(runs)
+    for place in range(1, len(runs) - 1):
+        before, run, after = runs[place - 1 : place + 2]
+        if run.contestant != BASE and before.contestant == after.contestant == BASE:
+            found[place] = replace(run, ratios=_ratios(before, run, after))
+    return found
+
+
+def _ratios(before: Run, run: Run, after: Run) -> dict[str, float]:
+    ratios: dict[str, float] = {}
+    for name, figure in run.figures.items():
+        around = [base.figures.get(name) for base in (before, after)]
+        known = [value for value in around if value is not None]
+        if figure is not None and len(known) == len(around) and sum(known) > 0:
+            ratios[name] = figure / (sum(known) / len(known))
+    return ratios

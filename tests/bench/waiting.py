@@ -1,0 +1,60 @@
+"""Waits for a contestant's counts, and notices when it dies or stops making progress."""
+
+import threading
+import time
+from typing import Final
+
+from kstorm.errors import LocalError
+from kstorm.local.processes import ManagedProcess
+from tests.bench.broker import Broker
+from tests.bench.progress import Progress
+
+_LOOK_SECS: Final = 0.25
+_START_SECS: Final = 180.0
+_SILENCE_SECS: Final = 60.0
+
+
+class Wait:
+    """For the counts of one run: asks the broker four times a second how many there are."""
+
+    def __init__(self, process: ManagedProcess, broker: Broker, sink: str, progress: Progress) -> None:
+        self.ends: dict[int, int] = {}
+        """How many records each partition of the topic of counts had at the last look."""
+        self._process, self._broker, self._sink, self._progress = process, broker, sink, progress
+        self._tick = threading.Event()  # never set
+
+    def for_first(self) -> None:
+        """Until there is a count; raises `LocalError` if the contestant ends or there is none after three minutes."""
+        deadline = time.monotonic() + _START_SECS
+        while not self._look():
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f"{self._process.name} wrote nothing within {_START_SECS:g} s: see its log {self._process.log_path}"
+                )
+            self._progress.status(f"{self._process.name}: waiting for its first count")
+            self._tick.wait(_LOOK_SECS)
+
+    def for_records(self, wanted: int, deadline: float | None) -> bool:
+        """Until there are `wanted` counts. False if there was no new one for a minute, or at the deadline.
+
+        `deadline` is in the terms of `time.monotonic`. Raises `LocalError` if the contestant ends.
+        """
+        records, changed = 0, time.monotonic()
+        while (found := self._look()) < wanted:
+            now = time.monotonic()
+            if found != records:
+                records, changed = found, now
+            if now - changed > _SILENCE_SECS or (deadline is not None and now > deadline):
+                return False
+            self._progress.status(f"{self._process.name}: {found:,} of {wanted:,} counts")
+            self._tick.wait(_LOOK_SECS)
+        return True
+
+    def _look(self) -> int:
+        if not self._process.alive:
+            raise LocalError(
+                f"{self._process.name} ended by itself with exit code {self._process.returncode}:"
+                f" see its log {self._process.log_path}"
+            )
+        self.ends = self._broker.ends(self._sink)
+        return sum(self.ends.values())

@@ -1,0 +1,129 @@
+"""Word count with the formats of the peers: from `<id> word word …` to key=word, value=`<running count> <id>`.
+
+The ordinary API and the ordinary services; names and sizes come from the environment, as the services load the topology
+by its path. The counts are a dict in memory, as in Storm's own example, or with `KSTORM_STATE=1` in the bolt's state, as Kafka
+Streams has them; what is in flight is tracked to the end.
+"""
+
+import os
+from itertools import repeat
+
+from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
+from kstorm.topology.config import AT_LEAST_ONCE
+
+
+class Split(BasicBolt):
+    """Splits a sentence into words, each with the sentence's id."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A word and the id of its sentence."""
+        declarer.declare("word", "id")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        ident, *words = tuple.values[0].split()
+        for word in words:
+            collector.emit((word, ident))
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """The words of many sentences at once."""
+        words: list[str] = []
+        idents: list[str] = []
+        positions: list[int] = []
+        for position, sentence in enumerate(batch[0]):
+            ident, *found = sentence.split()
+            words += found
+            idents += repeat(ident, len(found))
+            positions += repeat(position, len(found))
+        collector.emit_batch((words, idents), positions)
+
+
+class Count(BasicBolt):
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Key and message of the record to write."""
+        declarer.declare("key", "message")
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        super().prepare(config, context)
+        self.counts: dict[str, int] = {}
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        word, ident = tuple.values
+        count = self.counts[word] = self.counts.get(word, 0) + 1
+        collector.emit((word, f"{count} {ident}"))
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """The counts of many words at once."""
+        counts, messages = self.counts, []
+        for word, ident in batch.rows():
+            count = counts[word] = counts.get(word, 0) + 1
+            messages.append(f"{count} {ident}")
+        collector.emit_batch((batch[0], messages))
+
+
+class CountInState(StatefulBasicBolt):
+    """The same, with the counts in its state."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Key and message of the record to write."""
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        word, ident = tuple.values
+        count = self.state.get(word, 0) + 1
+        self.state.put(word, count)
+        collector.emit((word, f"{count} {ident}"))
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """The counts of many words at once; each word is put once."""
+        get, counts, messages = self.state.get, dict[str, int](), []
+        for word, ident in batch.rows():
+            count = counts[word] = (counts[word] if word in counts else get(word, 0)) + 1
+            messages.append(f"{count} {ident}")
+        for word, count in counts.items():
+            self.state.put(word, count)
+        collector.emit_batch((batch[0], messages))
+
+
+def topology_name(run: str) -> str:
+    """The topology of a run. Not the run's own name: the peers' benchmark takes every topic that bears that for one of
+    twelve partitions."""
+    return f"kstorm-{run.removeprefix('run')}"
+
+
+def topology() -> Topology:
+    """What the services of one measurement load: one process and one task a component, unless `KSTORM_PROCESSES` and
+    `KSTORM_TASKS` say other; `KSTORM_ACKERS=0` tracks nothing, `KSTORM_STATE=1` keeps the counts in the state,
+    `KSTORM_GUARANTEE=exactly-once` counts each sentence once, whatever dies, in epochs of `KSTORM_EPOCH_MS`."""
+    source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
+    name = topology_name(os.environ["PEER_RUN"])
+    processes = int(os.environ.get("KSTORM_PROCESSES", "1"))
+    tasks = max(processes, int(os.environ.get("KSTORM_TASKS", "1")))
+    count = CountInState() if os.environ.get("KSTORM_STATE") == "1" else Count()
+    config = Config(
+        topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_"),
+        topology_epoch_interval_ms=int(os.environ.get("KSTORM_EPOCH_MS", "100")),
+        topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
+        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
+        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "20000")),
+    )
+    builder = TopologyBuilder(name, config)
+    spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
+    builder.set_spout("sentences", spout, processes).set_num_tasks(tasks)
+    builder.set_bolt("split", Split(), processes).set_num_tasks(tasks).shuffle_grouping("sentences")
+    builder.set_bolt("count", count, processes).set_num_tasks(tasks).fields_grouping("split", Fields("word"))
+    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), processes).set_num_tasks(tasks)
+    write.fields_grouping("count", Fields("key"))
+    return builder.build()

@@ -1,0 +1,100 @@
+"""Faults of the disks that RocksDB is on: full, lost, and put back from an earlier time."""
+
+import errno
+import random
+import shutil
+from pathlib import Path
+from typing import Final
+
+from kstorm.local.cluster import Worker
+from tests.chaos.faults import Fault, Hold, Steps
+from tests.chaos.stage import Stage
+
+_FULL_SECS: Final = 6.0
+_OLDER_SECS: Final = 8.0
+_STATEFUL: Final = ("count", "acker")
+_BLOCK: Final = bytes(64 * 1024)
+
+
+def fill(stage: Stage, rng: random.Random) -> Steps:
+    """The disk is full while the process works, and full when it starts anew."""
+    worker = stage.small_disk
+    assert worker is not None
+    filler = stage.data_of(worker) / "filler"
+    try:
+        _fill(filler)
+        yield Hold(_FULL_SECS)
+        worker.process.kill()
+        yield Hold(_FULL_SECS)
+    finally:
+        filler.unlink(missing_ok=True)
+
+
+def lose(stage: Stage, rng: random.Random) -> Steps:
+    """The directory is gone when the process starts anew."""
+    worker = stage.pick(rng.choice(_STATEFUL), rng)
+    _die(worker)
+    try:
+        yield Hold(0)
+        _empty(stage.data_of(worker))
+    finally:
+        worker.process.start()
+
+
+def go_back(stage: Stage, rng: random.Random) -> Steps:
+    """The process starts anew on a directory of some time ago."""
+    worker = stage.pick(rng.choice(_STATEFUL), rng)
+    data, older = stage.data_of(worker), stage.directory / "older-life"
+    _die(worker)
+    try:
+        shutil.rmtree(older, ignore_errors=True)
+        shutil.copytree(data, older)
+    finally:
+        worker.process.start()
+    yield Hold(_OLDER_SECS)
+    _die(worker)
+    try:
+        _empty(data)
+        shutil.copytree(older, data, dirs_exist_ok=True)
+    finally:
+        worker.process.start()
+
+
+def _die(worker: Worker) -> None:
+    """SIGKILL at once, and nobody starts it again."""
+    worker.process.stop(0)
+
+
+def _empty(folder: Path) -> None:
+    for child in folder.iterdir():
+        if child.is_dir():
+            shutil.rmtree(child)
+        else:
+            child.unlink()
+
+
+def _fill(path: Path) -> None:
+    """Write until there is no room left."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(_BLOCK)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+
+
+DISK_FAULTS: Final = [
+    Fault(
+        "disk-full",
+        "the disk of a counting process is full while it works, and still full when it is killed and starts again",
+        fill,
+        lambda stage: stage.no_small_disk,
+    ),
+    Fault("disk-lost", "a process with RocksDB is killed and starts again without its directory", lose),
+    Fault(
+        "disk-of-older-life",
+        "a process with RocksDB is killed and starts again with its directory as it was some time before",
+        go_back,
+    ),
+]

@@ -1,0 +1,165 @@
+"""The options of a chaos run, and its command line."""
+
+import argparse
+import math
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import ConfigError
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE, GUARANTEES
+from tests.chaos.disks import DISK_FAULTS
+from tests.chaos.faults import Fault
+from tests.chaos.outages import OUTAGES
+from tests.chaos.poison import ENDS_ELSEWHERE, POISONS
+from tests.chaos.processes import KILLS, PROCESS_FAULTS
+
+FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
+_MINUTES: Final = 10.0
+_RATE: Final = 200_000 / (30 * 60)
+_SHORT_RATE: Final = 60.0
+_REPORT: Final = Path(__file__).parents[2] / "docs" / "reliability.md"  # of the checkout
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosOptions:
+    minutes: float
+    """For how long faults are drawn. What began is finished."""
+    rate: float
+    """Messages a second."""
+    seed: int
+    """Makes the order of the faults, and whom they hit."""
+    faults: tuple[Fault, ...]
+    """Those to draw from."""
+    short: bool
+    """Whether each fault happens once, and no more."""
+    report: Path | None
+    """A file for the outcome; None: no file."""
+    report_asked: bool
+    """Whether the user named that file."""
+    command: str
+    """How to ask for the same again."""
+    guarantee: str = AT_LEAST_ONCE
+    """The topology's `topology_processing_guarantee`."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether an output beyond the one that there should be is wrong."""
+        return self.guarantee == EXACTLY_ONCE
+
+    @property
+    def messages(self) -> int:
+        """How many messages there will be at least."""
+        return math.ceil(self.rate * self.minutes * 60)
+
+    @property
+    def message_timeout_secs(self) -> float:
+        """After which trees fail: more than a process's return takes, and not much more, as all wait for it."""
+        return 8.0 if self.short else 12.0
+
+
+def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
+    """The options that a command line gives; None for `--list`. Raises `ConfigError`, ends the program like argparse."""
+    given = _parser().parse_args(arguments)
+    if given.list:
+        return None
+    minutes = 1.0 if given.short else given.minutes
+    rate = _SHORT_RATE if given.short else _RATE
+    if given.messages is not None:
+        rate = given.messages / (minutes * 60)
+    seed = random.randrange(10**6) if given.seed is None else given.seed
+    guarantee = given.guarantee.replace("-", "_")
+    everything = not given.short and given.faults is None and guarantee == AT_LEAST_ONCE
+    command = ["./run chaos", "--short" if given.short else f"--minutes {minutes:g}", f"--seed {seed}"]
+    command += [f"--guarantee {given.guarantee}"] * (guarantee != AT_LEAST_ONCE)
+    command += [f"--messages {given.messages}"] * (given.messages is not None)
+    command += [f"--faults {given.faults}"] * (given.faults is not None)
+    return ChaosOptions(
+        minutes=minutes,
+        rate=rate,
+        seed=seed,
+        faults=_drawn(given, guarantee),
+        short=given.short,
+        report=given.report or (_REPORT if everything else None),
+        report_asked=given.report is not None,
+        command=" ".join(command),
+        guarantee=guarantee,
+    )
+
+
+def _drawn(given: argparse.Namespace, guarantee: str) -> tuple[Fault, ...]:
+    without = ENDS_ELSEWHERE if guarantee == EXACTLY_ONCE else set()
+    if not given.faults:
+        return tuple(fault for fault in (KILLS if given.short else FAULTS) if fault.name not in without)
+    named = _named(given.faults)
+    for fault in named:
+        if fault.name in without:
+            raise ConfigError(
+                f"--faults {given.faults}: with --guarantee exactly-once the audit cannot follow {fault.name!r}; leave it out"
+            )
+    return named
+
+
+def _named(names: str) -> tuple[Fault, ...]:
+    known = {fault.name: fault for fault in FAULTS}
+    asked = [name.strip() for name in names.split(",")]
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"--faults {names}: there is no fault {name!r}; `./run chaos --list` shows all")
+    return tuple(known[name] for name in asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./run chaos",
+        description="Break a topology on real servers in every way, again and again, while messages flow; then compare all"
+        " that came out with all that went in. Exit code 1 if a message is lost or an output is wrong.",
+    )
+    parser.add_argument(
+        "--minutes", type=_positive, default=_MINUTES, metavar="N", help=f"draw faults so long (default {_MINUTES:g})"
+    )
+    parser.add_argument("--seed", type=int, metavar="K", help="of the order of the faults (default: a random one)")
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        metavar="N",
+        help=f"spread over these minutes (default {_RATE:.0f} a second, which is 200,000 in half an hour)",
+    )
+    parser.add_argument("--faults", metavar="NAME,…", help="draw from these only")
+    parser.add_argument(
+        "--guarantee",
+        choices=[name.replace("_", "-") for name in GUARANTEES],
+        default=AT_LEAST_ONCE.replace("_", "-"),
+        help="of the topology (default at-least-once). With exactly-once an output too many is wrong, too; "
+        f"{' and '.join(sorted(ENDS_ELSEWHERE))} are left out, as the bolt's tuple and not the message becomes a dead letter",
+    )
+    parser.add_argument("--list", action="store_true", help="say what faults there are, and do nothing")
+    parser.add_argument("--short", action="store_true", help="each fault once, without --faults each kind of SIGKILL")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the outcome as Markdown (default docs/reliability.md if every fault was drawn, with at-least-once; else none)",
+    )
+    return parser
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1e5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
+    return number
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return number

@@ -1,0 +1,74 @@
+"""Faults of the servers, and of the network between a process and the broker."""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from tests.chaos.faults import Fault, Hold, Steps
+from tests.chaos.proxy import Proxy
+from tests.chaos.stage import Stage
+
+OUTAGE_SECS: Final = 60.0
+CUT_SECS: Final = 15.0
+SLOW_SECS: Final = 20.0
+DELAY_SECS: Final = 0.3
+
+
+def restart_broker(stage: Stage, rng: random.Random) -> Steps:
+    """The broker is stopped by SIGTERM and starts again."""
+    return _outage(stage.kafka.stop, 0, stage.kafka.start)
+
+
+def kill_broker(stage: Stage, rng: random.Random) -> Steps:
+    """SIGKILL to the broker."""
+    return _outage(stage.kafka.kill, 0, stage.kafka.start)
+
+
+def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+    """ZooKeeper ends and starts again, sooner than the sessions run out."""
+    return _outage(stage.zookeeper.stop, 0, stage.zookeeper.start)
+
+
+def lose_zookeeper(stage: Stage, rng: random.Random) -> Steps:
+    """ZooKeeper is away for much longer than any session."""
+    return _outage(stage.zookeeper.kill, OUTAGE_SECS, stage.zookeeper.start)
+
+
+def cut(stage: Stage, rng: random.Random) -> Steps:
+    """Nothing passes between a process and the broker."""
+    proxy = _one_of(stage.proxies, rng)
+    return _outage(proxy.cut, CUT_SECS, proxy.heal)
+
+
+def slow(stage: Stage, rng: random.Random) -> Steps:
+    """All that passes is late."""
+    proxy = _one_of(stage.proxies, rng)
+    return _outage(partial(proxy.slow, DELAY_SECS), SLOW_SECS, proxy.heal)
+
+
+OUTAGES: Final = [
+    Fault("broker-restart", "the only broker is stopped by SIGTERM and started again", restart_broker),
+    Fault("broker-kill", "SIGKILL to the only broker, which is then started again", kill_broker),
+    Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
+    Fault("zookeeper-outage", f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s", lose_zookeeper),
+    Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut),
+    Fault(
+        "network-delay",
+        f"between a process and the broker all is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",
+        slow,
+    ),
+]
+
+
+def _outage(begin: Callable[[], None], seconds: float, end: Callable[[], object]) -> Steps:
+    """Something is away or bad for so many seconds."""
+    begin()
+    try:
+        yield Hold(seconds)
+    finally:
+        end()
+
+
+def _one_of(proxies: Mapping[str, Proxy], rng: random.Random) -> Proxy:
+    return proxies[rng.choice(sorted(proxies))]

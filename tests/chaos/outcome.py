@@ -1,0 +1,149 @@
+"""The result of a chaos run, fault by fault, and whether its goals were met."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tests.chaos.audit import ChaosFindings
+from tests.chaos.options import FAULTS, ChaosOptions
+
+BETWEEN: Final = "between faults"
+_RESUME_SECS: Final = 10.0
+_SLACK_MS: Final = 2000
+_BOLTS: Final = ("kill-split", "kill-count", "kill-join", "kill-sink")
+
+
+class Goal(NamedTuple):
+    """Something that was aimed at."""
+
+    text: str
+    met: bool
+
+
+@dataclass(slots=True)
+class Episode:
+    """One fault that happened."""
+
+    fault: str
+    says: str
+    begin: int
+    """In ms since 1970."""
+    end: int = 0
+    """When all was as before, in ms since 1970."""
+    progress_secs: float | None = None
+    """From the beginning until every task was with a process that had worked since, and more trees had been completed than were
+    open."""
+    longest_stop: float = 0.0
+    """Most seconds without a completed tree."""
+    replayed: int = 0
+    """Trees that failed or timed out."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What happened in all episodes of one fault."""
+
+    fault: str
+    says: str
+    runs: int = 0
+    messages: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    finished_before: int = 0
+    """Duplicates whose messages had all outputs for some time when the fault began."""
+    replayed: int = 0
+    progress: list[float] = field(default_factory=list)
+    stops: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosOutcome:
+    """What one run did, and what the audit found."""
+
+    options: ChaosOptions
+    findings: ChaosFindings
+    episodes: Sequence[Episode]
+    skipped: Mapping[str, str]
+    """Faults that could not be had, and why."""
+    poison: int
+    """Records that could not be processed, and were posted."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether every fault that can be had here happened, or the user named a file for whatever there is."""
+        happened = {episode.fault for episode in self.episodes}
+        return self.options.report_asked or happened | set(self.skipped) >= {fault.name for fault in FAULTS}
+
+    def rows(self) -> list[Row]:
+        """By fault, in the order of the list of faults; at last what fell between them."""
+        rows = {fault.name: Row(fault.name, fault.says) for fault in FAULTS}
+        between = rows[BETWEEN] = Row(BETWEEN, "nothing is broken")
+        for episode in self.episodes:
+            row = rows[episode.fault]
+            row.runs += 1
+            row.replayed += episode.replayed
+            row.stops.append(episode.longest_stop)
+            if episode.progress_secs is not None:
+                row.progress.append(episode.progress_secs)
+        begins = [episode.begin for episode in self.episodes]
+        ends = [episode.end for episode in self.episodes]
+
+        def under_way(at: int) -> Episode | None:
+            number = bisect_right(begins, at) - 1
+            return self.episodes[number] if number >= 0 and at <= self.episodes[number].end else None
+
+        def row_of(at: int) -> Row:
+            episode = under_way(at)
+            return between if episode is None else rows[episode.fault]
+
+        for at in self.findings.messages:
+            row_of(at).messages += 1
+        for lost in self.findings.lost:
+            # One that came between two faults was in flight when the second began.
+            number = bisect_left(ends, lost.timestamp)
+            row = rows[self.episodes[number].fault] if number < len(self.episodes) else between
+            row.lost += 1
+        for copy in self.findings.duplicates:
+            row, during = row_of(copy.at), under_way(copy.at)
+            row.duplicated += 1
+            row.finished_before += during is not None and copy.finished < during.begin - _SLACK_MS
+        return [row for row in rows.values() if row.runs or row is between]
+
+    def faults(self) -> list[str]:
+        """What is wrong, a sentence each; exactly once, also what is there too often."""
+        return [*self.findings.faults(), *(goal.text for goal in self._once() if not goal.met)]
+
+    def _once(self) -> list[Goal]:
+        """What exactly once adds to the goals."""
+        if not self.options.exactly_once:
+            return []
+        found = self.findings
+        return [
+            Goal(f"duplicated: {len(found.duplicates)} of {found.outputs:,} outputs", not found.duplicates),
+            Goal(f"counts above the truth: by {found.over:,} in all", not found.over),
+        ]
+
+    def goals(self) -> list[Goal]:
+        """What was aimed at; only of what happened."""
+        rows = {row.fault: row for row in self.rows()}
+        lost, of = len(self.findings.lost), len(self.findings.messages)
+        goals = [Goal(f"lost: {lost} of {of:,} messages", not lost), *self._once()]
+        if acker := rows.get("kill-acker"):
+            slowest = max(acker.progress, default=0.0)
+            goals += [
+                Goal(
+                    f"SIGKILL of an acker replays nothing: {acker.replayed} trees replayed, {acker.duplicated} outputs duplicated",
+                    not acker.replayed and not acker.duplicated,
+                ),
+                Goal(
+                    f"after SIGKILL of an acker all works again within {_RESUME_SECS:.0f} s: after {slowest:.1f} s at the latest",
+                    slowest <= _RESUME_SECS,
+                ),
+            ]
+        bolts = [rows[name] for name in _BOLTS if name in rows]
+        if bolts:
+            needless = sum(row.finished_before for row in bolts)
+            text = f"SIGKILL of a bolt replays only what was in flight in it: {needless} outputs were written again of messages"
+            goals.append(Goal(f"{text} that had been finished {_SLACK_MS / 1000:.0f} s before", not needless))
+        return goals

@@ -1,0 +1,55 @@
+"""Bad input: records that cannot be decoded, that a bolt never takes, or that no Kafka record can hold."""
+
+import random
+from typing import Final
+
+from tests.chaos.faults import Fault, Hold, Steps, Until
+from tests.chaos.stage import PARTITIONS, Stage
+from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE
+
+_NO_FRAME: Final = b"\xc1 this is no frame"
+_NO_TEXT: Final = b"\xff\xfe this is no UTF-8"
+
+
+def post_no_frame(stage: Stage, rng: random.Random) -> Steps:
+    """A record on each kind of internal topic that is no frame."""
+    topology = stage.processes.topology
+    topics = (topology.bolt_topic("split"), topology.bolt_topic("count"), topology.bolt_topic("joined"))
+    for topic in (*topics, topology.acker_topic, topology.completions_topic("messages")):
+        stage.post_poison(topic, _NO_FRAME, rng.randrange(2))
+    yield Hold(0)
+
+
+def post_no_text(stage: Stage, rng: random.Random) -> Steps:
+    """A source record that the spout's scheme cannot decode."""
+    stage.post_poison(SOURCE, _NO_TEXT, rng.randrange(PARTITIONS))
+    yield Hold(0)
+
+
+def post_raising(stage: Stage, rng: random.Random) -> Steps:
+    """A message that makes a bolt raise whenever it is replayed."""
+    stage.post_poison(SOURCE, f"{stage.new_id()} to {RAISE} or not".encode(), rng.randrange(PARTITIONS))
+    yield Hold(0)
+
+
+def post_large(stage: Stage, rng: random.Random) -> Steps:
+    """A message that makes a bolt emit a value that no record can hold: the bolt's process says so."""
+    stage.post_poison(SOURCE, f"{stage.new_id()} a {LARGE} one".encode(), rng.randrange(PARTITIONS))
+    yield Until(lambda: _says(stage, "split", "bytes encoded, the limit is"), "the error about the size is shown", 60)
+
+
+def _says(stage: Stage, component: str, text: str) -> bool:
+    statuses = (worker.status() for worker in stage.processes.of(component))
+    return any(text in status["last_error"] for status in statuses if status is not None)
+
+
+ENDS_ELSEWHERE: Final = {"poison-raise", "poison-large"}
+"""What the audit cannot follow exactly once: the tuple becomes a dead letter of its bolt, with the bolt's place and not the
+message's, and the rest of its message is processed."""
+
+POISONS: Final = [
+    Fault("poison-frame", "a record that is no frame on the topics of bolts, acker and spout", post_no_frame),
+    Fault("poison-source", "a source record that cannot be decoded", post_no_text),
+    Fault("poison-raise", f"a message on which a bolt always raises, replayed {RETRIES} times", post_raising),
+    Fault("poison-large", f"a message for which a bolt emits a value of {LARGE_BYTES / 1e6:.0f} MB", post_large),
+]

@@ -1,0 +1,86 @@
+"""Faults of processes: killed, put to sleep, moved, replaced one by one."""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from kstorm.local.cluster import Worker
+from tests.chaos.faults import Deed, Fault, Hold, Steps, Until
+from tests.chaos.stage import ROLES, Stage
+
+ASLEEP_SECS: Final = 10.0
+"""Longer than the session of a consumer group (6 s)."""
+_STOP_SECS: Final = 40.0
+_SPREAD_SECS: Final = 8.0
+_SCALED: Final = ("split", "count", "join")
+
+
+def kill(role: str) -> Deed:
+    """SIGKILL; the process is started again a second later."""
+
+    def deed(stage: Stage, rng: random.Random) -> Steps:
+        stage.pick(role, rng).process.kill()
+        yield Hold(0)
+
+    return deed
+
+
+def sleep(stage: Stage, rng: random.Random) -> Steps:
+    """SIGSTOP for longer than the session, then SIGCONT."""
+    process = stage.pick(rng.choice(list(ROLES)), rng).process
+    process.pause()
+    try:
+        yield Hold(ASLEEP_SECS)
+    finally:
+        process.resume()
+
+
+def scale(stage: Stage, rng: random.Random) -> Steps:
+    """More processes of a bolt, and fewer again."""
+    component = rng.choice(_SCALED)
+    before = len(stage.processes.of(component))
+    stage.processes.scale(component, 3)
+    try:
+        yield Until(_has_tasks(stage.processes.of(component)), f"each of three processes of {component!r} has tasks")
+        yield Hold(_SPREAD_SECS)
+    finally:
+        stage.processes.scale(component, before)
+
+
+def roll(stage: Stage, rng: random.Random) -> Steps:
+    """Every process is stopped by SIGTERM and starts again, one after the other."""
+    for worker in list(stage.processes.workers):
+        worker.process.stop(_STOP_SECS)
+        try:
+            yield Hold(0)
+        finally:
+            worker.process.start()
+        yield Until(_is_ready(worker), f"{worker.name} is ready again")
+
+
+def _is_ready(worker: Worker) -> Callable[[], bool]:
+    def ready() -> bool:
+        status = worker.status()
+        return status is not None and not status["not_ready"]
+
+    return ready
+
+
+def _has_tasks(workers: list[Worker]) -> Callable[[], bool]:
+    """With two tasks a third process has none, and stands by."""
+
+    def spread() -> bool:
+        statuses = [worker.status() for worker in workers]
+        tasks = [len(status["tasks"]) for status in statuses if status is not None and not status["not_ready"]]
+        return (len(tasks) == len(workers) and max(tasks) == 1) or sum(map(bool, tasks)) == len(workers)
+
+    return spread
+
+
+KILLS: Final = [Fault(f"kill-{role}", f"SIGKILL to a process of the {role}", kill(role)) for role in ROLES]
+PROCESS_FAULTS: Final = [
+    *KILLS,
+    Fault("sleep", f"SIGSTOP to a process for {ASLEEP_SECS:.0f} s, longer than its session; then SIGCONT", sleep),
+    Fault("scale", "a bolt is scaled to three processes and back", scale),
+    Fault("rolling-restart", "each process is stopped by SIGTERM and started again, one after the other", roll),
+]

@@ -1,0 +1,137 @@
+"""Reads topics and ZooKeeper for the audit, with plain clients and nothing of kstorm's runtime."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from kstorm.errors import BrokerError
+from tests.chaos.audit import OffsetSeen, Record, RecordPlace
+
+_SILENCE_SECS: Final = 30.0
+_LOOK_SECS: Final = 1.0
+_STOP_SECS: Final = 5.0
+
+
+class TopicReader:
+    """Reads whole topics, committed records only. `bootstrap` is Kafka's; raises `BrokerError` if records do not come."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "chaos-audit",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """By partition, one more than the last offset."""
+        consumer = Consumer(self._config)
+        try:
+            partitions = consumer.list_topics(topic, timeout=_SILENCE_SECS).topics[topic].partitions
+            return {
+                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SILENCE_SECS)[1]
+                for partition in sorted(partitions)
+            }
+        except KafkaException as error:
+            raise BrokerError(f"the ends of topic {topic!r} are not told: {error.args[0].str()}") from None
+        finally:
+            consumer.close()
+
+    def records(self, topic: str) -> Iterator[Record]:
+        """All records from the beginning to the present end, one partition after the other."""
+        consumer = Consumer({**self._config, "enable.partition.eof": True, "auto.offset.reset": "error"})
+        try:
+            for partition, end in self.ends(topic).items():
+                low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SILENCE_SECS)
+                if end > low:
+                    consumer.assign([TopicPartition(topic, partition, low)])
+                    yield from _read_to(consumer, topic, partition, end)
+        except KafkaException as error:
+            raise BrokerError(f"topic {topic!r} cannot be read: {error.args[0].str()}") from None
+        finally:
+            consumer.close()
+
+    def letters(self, topic: str) -> Iterator[tuple[RecordPlace, int]]:
+        """The places that dead letters name, and when each letter was sent."""
+        for record in self.records(topic):
+            letter = _read_letter(record.value)
+            yield RecordPlace(letter.topic, letter.partition, letter.offset), record.timestamp
+
+
+class _Letter(msgspec.Struct):
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+
+
+def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterator[Record]:
+    heard, reached = time.monotonic(), 0
+    while reached < end:
+        messages = consumer.consume(5000, 1.0)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _SILENCE_SECS:
+            raise BrokerError(
+                f"topic {topic!r}, partition {partition}, ends at {end}, but nothing came after {reached}"
+            )
+        for message in messages:
+            error = message.error()
+            if error is None:
+                offset = message.offset() or 0
+                yield Record(RecordPlace(topic, partition, offset), message.value() or b"", message.timestamp()[1])
+                reached = offset + 1
+            elif error.name() == "_PARTITION_EOF":
+                reached = end  # what is left of it are marks of transactions
+            else:
+                raise KafkaException(error)
+
+
+class OffsetWatch(threading.Thread):
+    """Looks at the stored offsets every second, with a client of its own, until `stop`."""
+
+    def __init__(self, connect: str, path: str, partitions: int) -> None:
+        super().__init__(name="offset-watch", daemon=True)
+        self.seen: list[OffsetSeen] = []
+        self._path, self._partitions = path, partitions
+        self._client = KazooClient(connect, timeout=10.0, connection_retry={"max_tries": -1, "max_delay": 2.0})
+        self._ending = threading.Event()
+
+    def run(self) -> None:
+        """Look, again and again; while ZooKeeper is away there is nothing to see."""
+        self._client.start_async()
+        while not self._ending.wait(_LOOK_SECS):
+            if self._client.connected:
+                self.look()
+
+    def look(self) -> None:
+        for partition in range(self._partitions):
+            try:
+                data, _ = self._client.get(f"{self._path}/partition_{partition}")
+            except NoNodeError:
+                continue
+            except KazooException:
+                return
+            if data:  # else nobody has stored one yet
+                self.seen.append(OffsetSeen(partition, json.loads(data)["offset"], int(time.time() * 1000)))
+
+    def stored(self) -> dict[int, int]:
+        """By partition, what was seen last."""
+        return {seen.partition: seen.offset for seen in self.seen[-20 * self._partitions :]}
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self.is_alive():
+            self.join(_STOP_SECS)  # it may be waiting for a ZooKeeper that is away
+        self._client.stop()
+        self._client.close()
+
+
+_read_letter = msgspec.json.Decoder(_Letter).decode

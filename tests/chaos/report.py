@@ -1,0 +1,133 @@
+"""Shows the outcome of a chaos run: a table by fault on the terminal, and the page docs/reliability.md."""
+
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import confluent_kafka
+from rich.console import Console
+from rich.table import Table
+
+from kstorm.local.jars import KAFKA_VERSION, zookeeper_version
+from tests.chaos.outcome import ChaosOutcome, Row
+
+
+def print_outcome(outcome: ChaosOutcome, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(_HEADER):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for row in outcome.rows():
+        table.add_row(*_cells(row))
+    console.print()
+    console.print(table, highlight=False)
+    console.print()
+    for text, met in outcome.goals():
+        console.print(f"{'met    ' if met else 'NOT MET'}  {text}", style="green" if met else "red", highlight=False)
+    for line in _sums(outcome):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def write_report(outcome: ChaosOutcome, path: Path) -> None:
+    path.write_text("\n".join(_page(outcome)) + "\n", encoding="utf-8")
+
+
+_HEADER: Final = (
+    "fault",
+    "runs",
+    "messages",
+    "lost",
+    "dupli-\ncated",
+    "re-\nplayed",
+    "works\nagain,\np50 s",
+    "max s",
+    "longest\nstop s",
+)
+
+_INTRODUCTION: Final = """\
+# What happens when things die
+
+Written by `./run chaos`; do not edit.
+
+Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
+anchors to both branches, fed by one `KafkaSpout` at a steady rate. Faults come in random order; the next one begins when
+all is as before. At the end plain Kafka clients, which know nothing of kstorm, read every topic, and what came out is
+compared with what was sent in."""
+
+_COLUMNS: Final = """\
+*messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
+outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
+out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
+worked since, and more trees had been completed than were open at the beginning. *longest stop*: seconds without a
+completed tree."""
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.fault,
+        str(row.runs or "–"),
+        f"{row.messages:,}",
+        f"{row.lost:,}",
+        f"{row.duplicated:,}",
+        f"{row.replayed:,}" if row.runs else "–",
+        f"{statistics.median(row.progress):.1f}" if row.progress else "–",
+        f"{max(row.progress):.1f}" if row.progress else "–",
+        f"{max(row.stops):.1f}" if row.stops else "–",
+    ]
+
+
+def _sums(outcome: ChaosOutcome) -> Iterator[str]:
+    found = outcome.findings
+    yield (
+        f"{len(found.messages):,} messages, {found.outputs:,} outputs, {len(found.duplicates):,} of them duplicates, "
+        f"{len(found.corrupted):,} corrupted."
+    )
+    yield (
+        f"{found.letters} of {outcome.poison} bad records are in the dead letters; {len(found.given_up)} good messages are."
+    )
+    why = "" if outcome.options.exactly_once else ", since replays count again"
+    yield f"Last counts below the truth: {len(found.short)} words; above it{why}: by {found.over:,} in all."
+    yield (
+        f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} above an unfinished message; "
+        f"{len(found.unfinished)} partitions not at their end when all was done."
+    )
+    for name, reason in outcome.skipped.items():
+        yield f"Left out: {name}, as {reason}."
+
+
+def _page(outcome: ChaosOutcome) -> Iterator[str]:
+    yield from (_INTRODUCTION, "")
+    yield from (f"* {line}" for line in _circumstances(outcome))
+    yield from ("", "## Goals", "")
+    yield from (f"* {'met' if met else '**not met**'}: {text}" for text, met in outcome.goals())
+    yield from ("", "## By fault", "")
+    names = [name.replace("-\n", "").replace("\n", " ") for name in _HEADER]
+    yield from (f"| {' | '.join(names)} |", f"|{'---|' * len(_HEADER)}")
+    rows = outcome.rows()
+    yield from (f"| {' | '.join(_cells(row))} |" for row in rows)
+    yield from ("", _COLUMNS, "")
+    yield from (f"* {line}" for line in _sums(outcome))
+    if faults := outcome.faults():
+        yield from ("", "## What is wrong", "", *(f"* {fault}" for fault in faults))
+    yield from ("", "## The faults", "", *(f"* **{row.fault}**: {row.says}" for row in rows if row.runs))
+
+
+def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:
+    options = outcome.options
+    kept = options.guarantee.replace("_", " ")
+    yield f"{time.strftime('%Y-%m-%d')}, kstorm {_commit()}, {kept}, message timeout {options.message_timeout_secs:g} s"
+    yield (
+        f"Kafka {KAFKA_VERSION}, ZooKeeper {zookeeper_version()}, Python {platform.python_version()}, "
+        f"librdkafka {confluent_kafka.libversion()[0]}"
+    )
+    yield f"seed {options.seed}: `{options.command}`"
+
+
+def _commit() -> str:
+    """The commit of the checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "of no checkout"

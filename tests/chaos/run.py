@@ -1,0 +1,132 @@
+"""A chaos run from its beginning to its end.
+
+servers → topics → processes → a steady feed, with one fault after the other → everything finished → last counts → audit →
+report. Whatever happens, what was started is stopped, and what was broken is mended.
+"""
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from kstorm.errors import KstormError, LocalError
+from kstorm.local.paths import remove_bulk, run_directory
+from kstorm.local.view import LiveView
+from tests.chaos.audit import ChaosFindings, audit
+from tests.chaos.course import Course
+from tests.chaos.feed import Feed, last_messages
+from tests.chaos.options import ChaosOptions
+from tests.chaos.outcome import ChaosOutcome, Episode
+from tests.chaos.reading import OffsetWatch, TopicReader
+from tests.chaos.report import print_outcome, write_report
+from tests.chaos.stage import OFFSETS_PATH, PARTITIONS, Stage, open_stage, post_all
+from tests.chaos.topology import JOINED, SOURCE, WORDS
+
+_LOOK_SECS: Final = 0.2
+_READY_SECS: Final = 240.0
+_FINISH_SECS: Final = 180.0
+
+
+class Chaos:
+    """One run. `run` returns the exit code: 0, or 1 if anything is lost or wrong, or could not be audited."""
+
+    def __init__(self, options: ChaosOptions, console: Console) -> None:
+        self._options, self._console = options, console
+        self._started = time.monotonic()
+        self._episodes: list[Episode] = []
+        self._skipped: dict[str, str] = {}
+        self._directory: Path
+
+    def run(self) -> int:
+        """Run it. If it breaks, the error names the folder of the logs, which are kept."""
+        self._directory = run_directory()
+        logging.basicConfig(
+            filename=self._directory / "chaos.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+        )
+        self._say(f"seed {self._options.seed}; again: {self._options.command}")
+        self._say(f"logs of this run: {self._directory}")
+        try:
+            findings, poison = self._break_and_audit()
+        except KstormError as error:
+            self._fail(f"{error}")
+            return 1
+        return self._finish(ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison))
+
+    def _break_and_audit(self) -> tuple[ChaosFindings, int]:
+        self._say("starting Kafka, ZooKeeper and the processes")
+        options = self._options
+        opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee)
+        with opened as stage, ExitStack() as stack:
+            stage.processes.wait_ready(_READY_SECS)
+            offsets = OffsetWatch(stage.zookeeper.connect, OFFSETS_PATH, PARTITIONS)
+            stack.callback(offsets.stop)
+            offsets.start()
+            feed = Feed(stage.kafka.bootstrap, self._options.rate)
+            stack.callback(feed.give_up)
+            view = stack.enter_context(LiveView(self._console, self._options.messages))
+            Course(self._options, stage, feed, view, self._say, self._episodes, self._skipped).run()
+            self._say(f"{feed.produced:,} messages are out; waiting until all are finished")
+            reader = TopicReader(stage.kafka.bootstrap)
+            self._await_end(offsets, reader)
+            last = last_messages()
+            post_all(
+                stage.kafka.bootstrap,
+                SOURCE,
+                [(text.encode(), number % PARTITIONS) for number, text in enumerate(last)],
+            )
+            self._await_end(offsets, reader)
+            self._say("stopping the processes; then the audit reads every topic")
+            stage.processes.stop()
+            offsets.look()
+            return self._audit(reader, stage, offsets, {text.split()[0] for text in last}), len(stage.poison)
+
+    def _await_end(self, offsets: OffsetWatch, reader: TopicReader) -> None:
+        """Until the stored offsets are the ends, as a plain client sees both. What never gets there, the audit tells."""
+        deadline = time.monotonic() + _FINISH_SECS
+        ends = reader.ends(SOURCE)
+        while offsets.stored() != ends:
+            if time.monotonic() > deadline:
+                self._say(
+                    f"not finished after {_FINISH_SECS:.0f} s: stored {offsets.stored()}, ends {ends}", "bold red"
+                )
+                return
+            time.sleep(_LOOK_SECS)
+
+    def _audit(self, reader: TopicReader, stage: Stage, offsets: OffsetWatch, last: set[str]) -> ChaosFindings:
+        try:
+            return audit(
+                list(reader.records(SOURCE)),
+                reader.records(WORDS),
+                reader.records(JOINED),
+                reader.letters(stage.processes.topology.dead_letters_topic),
+                poison=set(stage.poison),
+                last=last,
+                offsets=offsets.seen,
+                ends=reader.ends(SOURCE),
+            )
+        except ValueError as error:
+            raise LocalError(f"the audit cannot finish: {error}") from error
+
+    def _finish(self, outcome: ChaosOutcome) -> int:
+        print_outcome(outcome, self._console)
+        if self._options.report is not None and outcome.whole:
+            write_report(outcome, self._options.report)
+            self._say(f"written: {self._options.report}")
+        if faults := outcome.faults():
+            self._fail("; ".join(faults))
+            return 1
+        remove_bulk(self._directory)
+        self._console.print(f"lost: 0, in {time.monotonic() - self._started:.0f} s.", style="bold green")
+        return 0
+
+    def _fail(self, why: str) -> None:
+        text = f"NOT GOOD: {why}.\nseed {self._options.seed}; the logs are kept in {self._directory}"
+        self._console.print(text, style="bold red", markup=False, highlight=False, soft_wrap=True)
+
+    def _say(self, text: str, style: str = "") -> None:
+        line = Text(f"{time.monotonic() - self._started:6.1f} s  ", style="dim")
+        self._console.print(line + Text(text, style=style or "not dim"), soft_wrap=True)

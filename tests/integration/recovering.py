@@ -1,0 +1,41 @@
+"""Tables on a real disk, recovered from a real changelog."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from kstorm.core.engine.effects import Changes, Keep, Transact
+from kstorm.core.state import check_pair
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.service.app import make_app
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.store.tables import RecoveringTable
+from kstorm.runtime.store.task_store import TaskStore
+
+
+def make_table(
+    kafka: EmbeddedKafka, folder: Path, changelog: str, now: Callable[[], float] = time.time, **settings: Any
+) -> RecoveringTable:
+    """A stateful bolt's table of one partition, in a process of its own; `settings` are those of the process."""
+    made = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, data_dir=folder, **settings)
+    service: Any = None
+    app = make_app("tables", made, service)
+    return RecoveringTable(app, "count-state", changelog, 1, made, structlog.get_logger(), check_pair, now)
+
+
+async def checkpoint(
+    table: RecoveringTable,
+    writer: Any,
+    changelog: str,
+    changes: Changes,
+    offsets: dict[int, int],
+    now: Callable[[], float],
+) -> None:
+    """Writes a checkpoint as the driver of a bolt does."""
+    store = TaskStore(table, changelog, structlog.get_logger(), now)
+    store.lend(writer)
+    effect = Transact(changes, offsets)
+    store.keep(Keep(changes, await store.transact(effect)))

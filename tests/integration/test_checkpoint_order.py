@@ -1,0 +1,95 @@
+"""What a checkpoint does first: no offset is handed in before the records that it stands for are in the changelog."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kstorm.core.engine.effects import Transact
+from kstorm.errors import BrokerError, FencedError
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka import checkpoints
+from kstorm.runtime.kafka.checkpoints import CheckpointWriter
+from kstorm.runtime.service.settings import Settings
+from tests.integration.recovering import make_table
+from tests.integration.test_fencing import committed, process, topics
+
+__all__ = ["topics"]
+
+
+class Sleepy(Producer):
+    """Sends its records late, but for what is flushed, and sleeps before it commits until it is woken."""
+
+    asleep, woken = threading.Event(), threading.Event()
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__({**config, "linger.ms": 9000})
+
+    def commit_transaction(self, *arguments: Any) -> None:
+        self.asleep.set()
+        assert self.woken.wait(60)
+        super().commit_transaction(*arguments)
+
+
+def end_of(kafka: EmbeddedKafka, topic: str) -> int:
+    """The end of its partition 0, with what is in open transactions."""
+    asking = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "end", "isolation.level": "read_uncommitted"})
+    try:
+        return int(asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1])
+    finally:
+        asking.close()
+
+
+async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
+    kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process sleeps amid a checkpoint and loses its place; it wakes up when the heir has recovered, or waits for the
+    open transaction. The state that the heir has and the offset behind which it goes on must fit."""
+    topic, changelog = topics
+    async with process(kafka, topic, "place", "first") as old:
+        await old.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1}))
+    monkeypatch.setattr(checkpoints, "Producer", Sleepy)
+    async with process(kafka, topic, "place", "second") as zombie:
+        before = end_of(kafka, changelog)
+        writing = asyncio.create_task(zombie.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2})))
+        assert await asyncio.to_thread(Sleepy.asleep.wait, 30)
+        async with process(kafka, topic, "place", "third"):
+            heir = make_table(kafka, tmp_path, changelog)
+            recovering = asyncio.create_task(heir.open(0))
+            while not recovering.done() and await asyncio.to_thread(end_of, kafka, changelog) == before:
+                await asyncio.sleep(0.05)
+            Sleepy.woken.set()
+            await asyncio.wait([writing])
+            await recovering
+            _, offset = await asyncio.to_thread(committed, kafka, changelog, topic)
+            assert heir.get(0, b"count") == b"%d" % offset
+            heir.close(0)
+
+
+async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str, str]) -> None:
+    """A checkpoint without changes is a transaction all the same if it has offsets; with neither it is nothing."""
+    topic, changelog = topics
+    async with process(kafka, topic, "place", "first") as old:
+        assert await old.write(changelog, Transact({0: []}, {0: 5})) == {}
+        assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 5)
+        async with process(kafka, topic, "place", "second") as new:
+            await new.write(changelog, Transact({}, {0: 7}))
+            assert await old.write(changelog, Transact({0: []}, {})) == {}
+            with pytest.raises(FencedError, match="another process's now"):
+                await old.write(changelog, Transact({0: []}, {0: 6}))
+        assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 7)
+
+
+async def test_a_writer_that_cannot_begin_says_who_wanted_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens at port 1."""
+    monkeypatch.setattr(checkpoints, "_CALL_SECS", 0.2)
+    monkeypatch.setattr(checkpoints, "_PATIENCE_SECS", 0.5)
+    settings = Settings(topology="a:b", bootstrap_servers="127.0.0.1:1", instance="count-0")
+    nobody: Any = None
+    writer = CheckpointWriter(settings, "wordcount.count", "wordcount.count", nobody)
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 did not let .*'wordcount\.count-count-0' in"):
+        await writer.open()
+    writer.close()

@@ -1,0 +1,47 @@
+"""Exactly once on real servers: whatever is killed, each word is counted once and written once."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import Engine, running
+
+EXACTLY_ONCE = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
+TEXT = [f"one two w{number % 7}" for number in range(8_000)]
+
+
+def check_exactly(engine: Engine, text: list[str]) -> None:
+    """Asserts that the sink has each occurrence of each word once, and of each word the counts 1, 2, … n."""
+    truth = Counter(word for sentence in text for word in sentence.split())
+    records = engine.records()
+    counts: dict[str, list[int]] = {}
+    for record in records:
+        counts.setdefault(record["word"], []).append(record["count"])
+    assert {word: len(found) for word, found in counts.items()} == truth
+    assert {word: sorted(found) == list(range(1, truth[word] + 1)) for word, found in counts.items()} == dict.fromkeys(
+        truth, True
+    )
+    assert max(Counter(record["id"] for record in records).values()) == 1
+
+
+def test_kills_of_every_kind(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SIGKILL to each kind of process amid the work, twice."""
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
+        names = [worker.name for worker in engine.processes.workers]
+        share = len(TEXT) // (2 * len(names))
+        for number, name in enumerate(names * 2):
+            engine.produce(TEXT[number * share : (number + 1) * share])
+            engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+            engine.worker(name).process.kill()
+            engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
+        engine.produce(TEXT[2 * len(names) * share :])
+        engine.await_done("sentences")
+        check_exactly(engine, TEXT)

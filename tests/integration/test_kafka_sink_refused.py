@@ -1,0 +1,81 @@
+"""A `KafkaBolt` whose user may not write, against a real broker with an authorizer."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kstorm.runtime.kafka.sink import KafkaWriter
+from tests.integration.kafka_topic import Topic
+from tests.integration.test_security import STRANGER, Secured
+
+
+@pytest.fixture(scope="module")
+def secured(servers_directory: Path) -> Iterator[Secured]:
+    """Run a broker that asks who may what."""
+    made = Secured(servers_directory / "refusing")
+    with made.kafka:
+        yield made
+
+
+def client(secured: Secured) -> dict[str, str]:
+    return {"bootstrap.servers": secured.kafka.secure("valid"), **secured.properties(sasl_username=STRANGER)}
+
+
+async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -> None:
+    """An idempotent producer's refusal is final: nothing it is given will ever be written, so the process has to end."""
+    Topic(topic_prefix, secured.kafka).create()
+    fatal: list[Exception] = []
+    writer = KafkaWriter(client(secured), None, fatal.append)
+    failed: list[Any] = []
+    async with asyncio.timeout(60):
+        while not fatal:  # a tuple that fails is replayed
+            count = len(failed)
+            writer.write_batch(topic_prefix, ["k"], ["v"], failed.extend)
+            while len(failed) == count and not fatal:
+                await asyncio.sleep(0.01)
+    told = str(fatal[0])
+    address = secured.kafka.secure("valid")
+    for part in (f"topic '{topic_prefix}' of Kafka at {address}", "uthorization failed", "allow its user WRITE"):
+        assert part in told
+    assert "scram" not in told
+    await writer.close()
+    assert not len(writer._producer)
+    # The service would be gone. Here confluent-kafka keeps the fatal error and thereby the client, which would go on to
+    # look for the broker, aloud, until the last test has run.
+    writer._producer.close()
+
+
+async def test_who_may_not_write_one_topic_fails_its_tuples(secured: Secured, topic_prefix: str) -> None:
+    """Others of the bolt's topics may be allowed, so the process goes on."""
+    allowed, refused = f"{topic_prefix}-allowed", f"{topic_prefix}-refused"
+    for name in (allowed, refused):
+        Topic(name, secured.kafka).create()
+    literal, write = ResourcePatternType.LITERAL, AclOperation.WRITE
+    rule = AclBinding(ResourceType.TOPIC, allowed, literal, f"User:{STRANGER}", "*", write, AclPermissionType.ALLOW)
+    admin = AdminClient({"bootstrap.servers": secured.kafka.bootstrap, "log_level": 0})
+    admin.create_acls([rule])[rule].result(30)
+    fatal: list[Exception] = []
+    writer = KafkaWriter(client(secured), {"linger.ms": 0}, fatal.append)
+    ends: dict[str, list[Any]] = {}
+    for name in (allowed, refused):
+        writer.write(name, b"k", b"v", lambda error, _, name=name: ends.setdefault(name, []).append(error))  # type: ignore[misc]
+    async with asyncio.timeout(60):
+        while len(ends) < 2:
+            await asyncio.sleep(0.01)
+    assert ends[allowed] == [None]
+    (error,) = ends[refused]
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert fatal == []
+    await writer.close()

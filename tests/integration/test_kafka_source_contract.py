@@ -1,0 +1,41 @@
+"""The reader of source topics keeps the contract, on a real broker."""
+
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kstorm.runtime.kafka.source import KafkaSource
+from tests.integration.kafka_topic import Topic
+from tests.source_contract import SourceContract
+
+
+@dataclass
+class RealLog:
+    """A `Log` on a broker."""
+
+    topic: Topic
+    reader: KafkaSource
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+    def write(self, partition: int, count: int) -> None:
+        self.topic.produce(*[b"x"] * count, partition=partition)
+
+    def expire(self, partition: int, before: int) -> None:
+        where = TopicPartition(self.topic.name, partition, before)
+        admin = AdminClient(self.topic.client_config)
+        admin.delete_records([where])[TopicPartition(self.topic.name, partition)].result(30)
+
+
+class TestKafkaSource(SourceContract):
+    """See `SourceContract`."""
+
+    @pytest.fixture
+    def log(self, topic: Topic) -> RealLog:
+        """Give a topic of its own."""
+        topic.create(2)
+        return RealLog(topic, topic.source())

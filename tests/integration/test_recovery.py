@@ -1,0 +1,279 @@
+"""Tables recovered from real changelogs: by disks that are not what they seem, in pieces, while the event loop goes on."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from kstorm.core.engine.effects import Transact
+from kstorm.errors import BrokerError
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.producer import produce_when_room
+from kstorm.runtime.store import changelog as module
+from kstorm.runtime.store.tables import RecoveringTable
+from tests.integration.recovering import checkpoint, make_table
+from tests.integration.recovery_process import STATUS
+
+Pair = tuple[bytes, bytes | None]
+DAY = 86400.0
+
+
+class Log:
+    """A changelog on a real broker, and the tables that are recovered from it."""
+
+    def __init__(self, kafka: EmbeddedKafka, name: str) -> None:
+        self.kafka, self.name = kafka, name
+        self.config: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
+        self.admin = AdminClient(self.config)
+        self.create()
+
+    def create(self) -> None:
+        new = NewTopic(self.name, 1, 1, config={"cleanup.policy": "compact", "delete.retention.ms": "86400000"})
+        self.admin.create_topics([new])[self.name].result(30)
+
+    def make_anew(self) -> None:
+        self.admin.delete_topics([self.name], operation_timeout=30)[self.name].result(30)
+        while self.name in self.admin.list_topics(timeout=10).topics:
+            time.sleep(0.05)
+        self.create()
+
+    def append(self, pairs: Iterable[Pair]) -> None:
+        producer = Producer({**self.config, "linger.ms": 5})
+        for key, value in pairs:
+            produce_when_room(producer, self.name, value, key, 0, lambda error, message: None)
+        assert producer.flush(60) == 0
+
+    def compact_before(self, offset: int) -> None:
+        """Removes what is before, as compaction would if all of it were overwritten or deleted later, long ago."""
+        entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[entry])
+        for altered in self.admin.incremental_alter_configs([topic]).values():
+            altered.result(30)
+        for deleted in self.admin.delete_records([TopicPartition(self.name, 0, offset)]).values():
+            deleted.result(30)
+
+    def append_aborted(self, pair: Pair) -> None:
+        producer = Producer({**self.config, "transactional.id": self.name})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(self.name, pair[1], pair[0], 0)
+        assert producer.flush(30) == 0
+        producer.abort_transaction(30)
+
+
+@pytest.fixture
+def log(kafka: EmbeddedKafka, topic_prefix: str) -> Log:
+    """Create a changelog."""
+    return Log(kafka, f"{topic_prefix}.state")
+
+
+async def recover(table: RecoveringTable) -> tuple[dict[bytes, bytes], int]:
+    """One life of a process: what the table has after it was opened, and how many records were read for it."""
+    opened = await table.open(0)
+    found = dict(table.items(0))
+    table.close(0)
+    return found, opened.records
+
+
+async def test_a_good_disk_reads_what_it_does_not_have(log: Log, tmp_path: Path) -> None:
+    """The first life reads all, the next ones what came later."""
+    log.append([(b"a", b"1"), (b"b", b"1"), (b"a", b"2")])
+    assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2", b"b": b"1"}, 3)
+    assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2", b"b": b"1"}, 0)
+    log.append([(b"b", None)])
+    assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2"}, 1)
+
+
+async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(log: Log, tmp_path: Path) -> None:
+    """A task moves away for a day; there a key is deleted, and compaction removes the tombstone; the task comes back."""
+    now = time.time()
+    log.append([(b"kept", b"1"), (b"deleted", b"1")])
+    before, _ = await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now - DAY))
+    assert before == {b"kept": b"1", b"deleted": b"1"}
+    log.append([(b"deleted", None), (b"kept", b"2")])
+    log.compact_before(3)
+    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == ({b"kept": b"2"}, 1)
+    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == ({b"kept": b"2"}, 0)
+
+
+async def test_a_disk_of_another_topic_is_emptied(log: Log, topic_prefix: str, tmp_path: Path) -> None:
+    """Two topologies share a data folder and a component's name: each sees its own keys, and all of them."""
+    other = Log(log.kafka, f"{topic_prefix}.other.state")
+    log.append((b"own %d" % key, b"1") for key in range(1000))
+    other.append((b"foreign %d" % key, b"1") for key in range(600))
+    foreign, _ = await recover(make_table(other.kafka, tmp_path, other.name))
+    assert len(foreign) == 600
+    own, _ = await recover(make_table(log.kafka, tmp_path, log.name))
+    assert own == {b"own %d" % key: b"1" for key in range(1000)}
+
+
+async def test_a_disk_of_a_topic_that_was_made_anew_is_emptied(log: Log, tmp_path: Path) -> None:
+    """Be the new log longer than the old one, or empty at first; it keeps no offset of the old one then."""
+    log.append((b"old %d" % key, b"1") for key in range(10))
+    await recover(make_table(log.kafka, tmp_path, log.name))
+    log.make_anew()
+    log.append((b"new %d" % key, b"1") for key in range(20))
+    assert await recover(make_table(log.kafka, tmp_path, log.name)) == (
+        {b"new %d" % key: b"1" for key in range(20)},
+        20,
+    )
+    log.make_anew()
+    assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({}, 0)
+    log.append((b"third %d" % key, b"1") for key in range(30))
+    found, records = await recover(make_table(log.kafka, tmp_path, log.name))
+    assert (len(found), records) == (30, 30)
+
+
+async def test_recovery_reads_committed_records_whatever_the_spouts_read(log: Log, tmp_path: Path) -> None:
+    """The properties of the process's clients say otherwise."""
+    log.append([(b"a", b"1")])
+    log.append_aborted((b"a", b"2"))
+    table = make_table(log.kafka, tmp_path, log.name, kafka_properties={"isolation.level": "read_uncommitted"})
+    assert await recover(table) == ({b"a": b"1"}, 1)
+
+
+async def test_a_recovery_that_is_broken_off_goes_on_where_it_was(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled amid it, it closes the partition and keeps its pieces; a killed process has them alike."""
+    monkeypatch.setattr(module, "_PIECE_KEYS", 1000)
+    log.append((b"%d" % key, b"1") for key in range(20_000))
+    table, kept = make_table(log.kafka, tmp_path, log.name), asyncio.Event()
+    write, loop = table._store.write, asyncio.get_running_loop()
+
+    def piece(*arguments: object) -> None:
+        write(*arguments)  # type: ignore[arg-type]
+        loop.call_soon_threadsafe(kept.set)
+
+    monkeypatch.setattr(table._store, "write", piece)
+    opening = asyncio.create_task(table.open(0))
+    await kept.wait()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    found, records = await recover(make_table(log.kafka, tmp_path, log.name))
+    assert found == {b"%d" % key: b"1" for key in range(20_000)}
+    assert 0 < records <= 19_000
+
+
+async def test_waiting_for_another_process_can_be_broken_off(log: Log, tmp_path: Path) -> None:
+    """It has the partition open; nothing of it is open here then."""
+    holder, waiting = (make_table(log.kafka, tmp_path, log.name) for _ in range(2))
+    await holder.open(0)
+    opening = asyncio.create_task(waiting.open(0))
+    await asyncio.sleep(0)
+    opening.cancel()
+    async with asyncio.timeout(10):  # a third of what it would wait
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+    assert waiting._store._store._dbs == {}
+    holder.close(0)
+
+
+async def test_the_event_loop_goes_on_during_a_recovery(log: Log, tmp_path: Path) -> None:
+    """Probes are answered and heartbeats sent: no stop of the loop is nearly as long as the recovery."""
+    log.append((b"%d" % key, b"1") for key in range(150_000))
+    opening = asyncio.create_task(make_table(log.kafka, tmp_path, log.name).open(0))
+    stops, last = [], time.perf_counter()
+    while not opening.done():
+        await asyncio.sleep(0)
+        stops.append(time.perf_counter() - last)
+        last = time.perf_counter()
+    assert (await opening).records == 150_000
+    assert max(stops) < sum(stops) / 3
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="asks Linux for the most memory that a process has had")
+@pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.long)])
+def test_a_recovery_takes_little_memory_however_many_keys_there_are(log: Log, tmp_path: Path, keys: int) -> None:
+    """A process that recovers 10 million small keys fits into 300 MB."""
+    log.append((b"user-%010d" % key, b"\xce" + key.to_bytes(4, "big")) for key in range(keys))
+    command = [sys.executable, "-m", "tests.integration.recovery_process", log.kafka.bootstrap, log.name, str(tmp_path)]
+    printed = subprocess.run(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, check=True).stdout
+    records, before, most = map(int, printed.split())
+    assert records == keys
+    assert most - before < 100e6
+    assert most < 300e6
+
+
+async def test_a_changelog_that_is_not_there(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+    """The error names it, and the partition is closed again."""
+    table = make_table(kafka, tmp_path, f"{topic_prefix}.none")
+    with pytest.raises(BrokerError, match=f"{topic_prefix}.none"):
+        await table.open(0)
+    assert table._store._store._dbs == {}
+
+
+class Accepting:
+    """A writer whose checkpoints are accepted."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._end = log, 3
+        self.before: Callable[[], None] = lambda: None
+
+    async def write(self, _: str, effect: Transact) -> dict[int, int]:
+        self.before()
+        pairs = [pair for some in effect.changes.values() for pair in some]
+        self._log.append(pairs)
+        self._end += len(pairs)
+        return {0: self._end - 1} if pairs else {}
+
+
+async def test_a_disk_in_use_is_noted_to_be_current(log: Log, tmp_path: Path) -> None:
+    """By its writes, and, if there are none, by offsets that are accepted: a quiet task needs not be read anew."""
+    clock, writer = [time.time() - 10 * DAY], Accepting(log)
+    log.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    table = make_table(log.kafka, tmp_path, log.name, now=lambda: clock[0])
+    await table.open(0)
+    topic = table._copies[0].topic
+    clock[0] += DAY
+    await checkpoint(table, writer, log.name, {0: [(b"a", b"2")]}, {0: 1}, lambda: clock[0])
+    assert table._store.copy(0) == (topic, 3, clock[0])
+    clock[0] += DAY
+    await checkpoint(table, writer, log.name, {0: []}, {0: 2, 7: 3}, lambda: clock[0])
+    assert table._store.copy(0) == (topic, 3, clock[0])
+    table.close(0)
+    await checkpoint(table, writer, log.name, {0: [(b"a", b"3")]}, {0: 4}, lambda: clock[0])
+    assert await recover(table) == ({b"a": b"3", b"b": b"1", b"c": b"1"}, 1)
+
+
+async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(log: Log, tmp_path: Path) -> None:
+    """A partition was closed while a checkpoint was written, and is open again when that is to be kept."""
+    table = make_table(log.kafka, tmp_path, log.name)
+    await table.open(0)
+    log.append([(b"a", b"1"), (b"a", b"2")])
+    table.close(0)
+    table.keep(0, [(b"a", b"1")], 0, time.time())
+    await table.open(0)
+    table.keep(0, [(b"a", b"1")], 0, time.time())
+    assert table.get(0, b"a") == b"2"
+    table.close(0)
+
+
+async def test_a_disk_is_as_old_as_the_beginning_of_what_was_written_last(log: Log, tmp_path: Path) -> None:
+    """The process sleeps before it keeps what was committed; an heir may have deleted keys in the meantime."""
+    clock, writer = [time.time() - 10 * DAY], Accepting(log)
+    log.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    table = make_table(log.kafka, tmp_path, log.name, now=lambda: clock[0])
+    await table.open(0)
+    began = clock[0]
+    writer.before = lambda: clock.__setitem__(0, began + DAY)
+    await checkpoint(table, writer, log.name, {0: [(b"a", b"2")]}, {0: 1}, lambda: clock[0])
+    kept = table._store.copy(0)
+    assert kept is not None
+    assert kept.current == began
+    table.close(0)

@@ -1,0 +1,67 @@
+"""`python -m tests.sim`, which `./run sim` starts."""
+
+import argparse
+import logging
+import os
+from pathlib import Path
+
+from rich.console import Console
+
+from kstorm.local.cli import run_command
+
+
+def main() -> int:
+    """Run what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="./run sim",
+        description="Run random topologies through random faults, in memory, and check that no message is lost.",
+    )
+    parser.add_argument(
+        "--seeds", type=_positive, default=10_000, metavar="N", help="how many schedules (default 10,000)"
+    )
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)")
+    parser.add_argument("--seed", type=int, metavar="SEED", help="replay this one, and no other")
+    parser.add_argument("--trace", action="store_true", help="with --seed: tell its story")
+    parser.add_argument("--mutants", action="store_true", help="switch each rule off in turn, and see it noticed")
+    parser.add_argument(
+        "--workers",
+        type=_positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes (default: as many as CPUs)",
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as a page, in Markdown")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep there what is done, and go on from it after an interruption"
+    )
+    arguments = parser.parse_args()
+    if arguments.trace and arguments.seed is None:
+        parser.error("--trace tells the story of one schedule: name it with --seed")
+    logging.disable(logging.CRITICAL)  # thousands of simulated spouts would warn of what is done to them
+    return run_command("kstorm sim", lambda: _run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    console = Console()
+    if arguments.seed is not None:
+        from tests.sim.replay import replay
+
+        return replay(arguments.seed, arguments.trace, console)
+    if arguments.mutants:
+        from tests.sim.hunt import hunt
+
+        return hunt(arguments.workers, arguments.report, console)
+    from tests.sim.many import run_many
+
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    return run_many(seeds, arguments.workers, arguments.report, console, arguments.resume)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,167 @@
+"""`AT_MOST_ONCE` among processes that lose their sessions, their answers and their lives.
+
+The spouts, the store and the leases are the production ones; Kafka and ZooKeeper are simulated. Checked at each emit:
+no message is emitted twice, whoever emits it. In the end the offset is behind the last message; and where every process
+ended in an orderly way and kept its session, no message is missing.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, cast
+
+from kstorm.kafka import KAFKA, KafkaHosts, KafkaPorts, KafkaSpout, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.offsets import StoredOffset
+from kstorm.kafka.ports import OffsetStore, Partition
+from kstorm.runtime.zookeeper.lease import NOTHING
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
+from kstorm.testing.scheduler import Step
+from kstorm.topology import Config, Placed, SpoutOutputCollector, TopologyBuilder, TopologyContext
+from tests.sim.kafka_source import TOPIC, Reader, SourceTopic
+from tests.sim.truth import Truth
+from tests.sim.zookeeper import SimulatedSession
+
+_PROCESSES = 2
+_STEPS = 120
+_CALM_STEPS = 400
+_PARTITION = Partition(TOPIC, 0)
+_CONFIG = SpoutConfig(
+    KafkaHosts(), TOPIC, "/spouts", "at-most-once", processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE
+)
+
+
+class AtMostOnceError(AssertionError):
+    """A message was emitted twice, or is missing without need."""
+
+
+class Emissions:
+    """A collector for all processes, which knows what was emitted."""
+
+    capacity = 1_000_000
+
+    def __init__(self, seed: int) -> None:
+        self.seen: set[bytes] = set()
+        self.twice: list[bytes] = []
+        self._seed = seed
+
+    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = "", task: int | None = None) -> Any:
+        """Judges one."""
+        if values[0] in self.seen:  # said later: what is raised here is a message that cannot be emitted
+            self.twice.append(values[0])
+        self.seen.add(values[0])
+        return (1,)
+
+    def emit_batch(self, columns: Sequence[list[Any]], message_ids: Any = None, stream: str = "") -> Placed:
+        """Judges each."""
+        for values in zip(*columns, strict=True):
+            self.emit(values)
+        return []
+
+    def check(self) -> None:
+        """Raises `AtMostOnceError` if a message was emitted twice."""
+        if self.twice:
+            raise AtMostOnceError(f"seed {self._seed}: {self.twice[0]!r} was emitted twice")
+
+    def report_error(self, error: BaseException) -> None:
+        """There is nothing to report."""
+        raise error
+
+
+class Process:
+    """A process that runs the only task of the spout."""
+
+    def __init__(self, topic: SourceTopic, emissions: Emissions) -> None:
+        self.background: list[Callable[[], list[Step]]] = []
+        self.dead = self.zombie = False
+        self.now = 0.0
+        self.session = SimulatedSession(topic.zookeeper, self)
+        self.spout = KafkaSpout(_CONFIG, lambda: self.now)
+
+        def open_offsets(config: SpoutConfig, context: TopologyContext) -> OffsetStore:
+            return ZooKeeperOffsets(self.session, config, {})
+
+        def refuse(*_: object) -> Any:
+            raise AssertionError("a spout writes no records")
+
+        builder = TopologyBuilder("simulated")
+        builder.set_spout("source", self.spout)
+        resources = {KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, refuse)}
+        context = TopologyContext(builder.build(), "source", 0, resources)
+        self.spout.open(Config(), context, cast(SpoutOutputCollector, emissions))
+
+    def wake(self) -> None:
+        """Nobody sleeps here."""
+
+    def ask_again(self) -> None:
+        """It is asked all the time."""
+
+    def step(self, random: Random) -> None:
+        """Either its session or its spout does something."""
+        steps = self.session.ready()
+        if steps and random.random() < 0.5:
+            random.choice(steps)()
+        else:
+            self.now += random.choice((0.001, 1.0))
+            self.spout.next_tuple()
+
+    @property
+    def emitted_to(self) -> int:
+        """One more than the last offset that it emitted; -1 if the partition is not its."""
+        manager = self.spout._coordinator.manager(_PARTITION)
+        return -1 if manager is None else manager.next_offset
+
+    def end(self) -> None:
+        """In good order."""
+        self.spout._coordinator.close()
+        self.spout._shut()
+
+
+def explore_at_most_once(seed: int) -> None:
+    """One random schedule, drawn from a seed; raises `AtMostOnceError`."""
+    random = Random(f"at most once {seed}")
+    topic = SourceTopic(random, Truth(messages=random.randint(1, 20)), 1)
+    log = topic.logs[_PARTITION]
+    log[:] = [record._replace(content=b"%d" % record.at) for record in log]
+    emissions = Emissions(seed)
+    gentle = random.random() < 0.3
+    topic.zookeeper.lossy = 0.0 if gentle else random.choice((0.0, 0.1, 0.3))
+    processes = [Process(topic, emissions) for _ in range(_PROCESSES)]
+    for _ in range(_STEPS):
+        number, chance = random.randrange(_PROCESSES), random.random()
+        if chance < 0.8:
+            processes[number].step(random)
+        elif chance < 0.88:
+            topic.append(_PARTITION, b"%d" % (1000 + len(log)))
+        elif chance < 0.92:
+            processes[number].end()
+            processes[number] = Process(topic, emissions)
+        elif not gentle and chance < 0.96 and topic.zookeeper.sessions:
+            topic.zookeeper.expire(random.choice(list(topic.zookeeper.sessions)))
+        elif not gentle:
+            processes[number].dead = True
+            processes[number] = Process(topic, emissions)
+        emissions.check()
+    _calm_down(topic, processes, random, seed)
+    emissions.check()
+    if gentle and len(emissions.seen) < len(log):
+        raise AtMostOnceError(
+            f"seed {seed}: {len(log) - len(emissions.seen)} messages are missing, and nothing had died"
+        )
+
+
+def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random, seed: int) -> None:
+    topic.zookeeper.lossy = 0.0
+    topic.zookeeper.expire_the_dead()
+    end = topic.logs[_PARTITION][-1].at + 1
+    for _ in range(_CALM_STEPS):
+        for process in processes:
+            process.step(random)
+        if any(process.emitted_to == end for process in processes) and _stored(topic) == end:
+            break
+    if (stored := _stored(topic)) != end:
+        raise AtMostOnceError(f"seed {seed}: the offset stays at {stored}, and the log ends at {end}")
+
+
+def _stored(topic: SourceTopic) -> int | None:
+    path = f"{_CONFIG.zk_path}/partition_0"
+    data, _ = topic.zookeeper.read(path, None)
+    return None if data == NOTHING else StoredOffset.from_json(data, _PARTITION, path).offset

@@ -1,0 +1,228 @@
+"""The rules of the engine (when things are stored, sent, committed, let go of), and the engine without each.
+
+The mutants take the rules out of what production runs: `kstorm.core.engine`, `kstorm.core.recovery`.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from kstorm.core import recovery
+from kstorm.core.engine import AckerEngine, BoltEngine, Engine, Progress, Slot, SpoutEngine, Unit, transaction
+from kstorm.core.engine.effects import Commit, Effect, Keep, Release, Transact
+from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.slot import Phase
+from kstorm.core.engine.transaction import Request
+from kstorm.core.tasks import Steps
+from kstorm.testing.group import FENCED, Group, Member
+from kstorm.testing.logs import Logs
+from kstorm.testing.process import Process
+from kstorm.testing.world import World
+from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untracked
+
+# The acker's checkpoint.
+
+
+def _offset_before_buckets() -> AbstractContextManager[object]:
+    def store(self: AckerEngine, changes: Any, offsets: Any) -> Routine:
+        commit = Commit({slot.index: offset for slot, offset in offsets.items()}, waits=True)
+        self._effects.append(commit)
+        yield lambda: commit.answer is not None
+        if changes:
+            transact = Transact(changes, {slot.index: offset for slot, offset in offsets.items()})
+            self._effects.append(transact)
+            yield lambda: transact.answer is not None
+            self._effects.append(Keep(changes, transact.answer or {}))
+
+    return patch.object(AckerEngine, "_store", store)
+
+
+def _rows_before_news() -> AbstractContextManager[object]:
+    return patch.object(Progress, "finished", property(lambda self: self.begun))
+
+
+# Transactions.
+
+
+def _no_offsets() -> AbstractContextManager[object]:
+    make = Transact
+    return patch("kstorm.core.engine.bolt.Transact", lambda changes, offsets: make(changes, {}))
+
+
+@contextmanager
+def _offsets_before_records() -> Iterator[None]:
+    """Both guards are off: offsets are handed in first, and whoever takes over does not wait for those that are pending."""
+
+    def requests() -> Iterator[Request]:
+        yield Request.OFFSETS
+        yield Request.WRITE
+        yield Request.COMMIT
+
+    with patch.object(transaction, "requests", requests), patch.object(Logs, "is_stable", lambda *_: True):
+        yield
+
+
+@contextmanager
+def _offsets_after_the_changelog() -> Iterator[None]:
+    """Both guards are off: the offset is read when the state was recovered, and open transactions are not waited for."""
+    read = Process._read
+
+    def late(self: Any, task: int) -> None:
+        read(self, task)
+        if isinstance(self.engine, BoltEngine):
+            self._position[task] = max(self._position[task], self.world.logs.committed(self._place(task)))
+
+    with (
+        patch.object(Process, "_has_ended", lambda *_: True),
+        patch.object(Process, "_read", late),
+        patch.object(Logs, "is_stable", lambda *_: True),
+    ):
+        yield
+
+
+def _lives_on() -> AbstractContextManager[object]:
+    return patch.object(Engine, "lost", lambda *_: [])
+
+
+@contextmanager
+def _no_namesakes() -> Iterator[None]:
+    """Both guards are off: neither the group nor the coordinator of transactions looks who came last under a name."""
+    refusal = Group.refusal
+
+    def blind(self: Group, member: Member, generation: int) -> str:
+        refused = refusal(self, member, generation)
+        return "" if refused == FENCED else refused
+
+    with patch.object(Group, "refusal", blind), patch.object(Logs, "newest", lambda *_: True):
+        yield
+
+
+def _any_topic() -> AbstractContextManager[object]:
+    distrust = recovery._distrust
+
+    def trusting(copy: Any, log: Any, now: float) -> str:
+        return "" if copy is None else distrust(copy._replace(topic=log.topic), log, now)
+
+    return patch.object(recovery, "_distrust", trusting)
+
+
+# The bolt's checkpoint.
+
+
+def _state_last() -> AbstractContextManager[object]:
+    def end_poll(self: BoltEngine, poll: Any) -> None:
+        for slot, reached in poll.reached:
+            slot.progress.begin(poll.unit, reached)
+        self._poll = self._at_hand.unit = None
+        self._flush(poll.unit)
+        self._send(poll.unit, self.outbox.drain_acks())
+        poll.unit.close()
+
+    return patch.object(BoltEngine, "_end_poll", end_poll)
+
+
+def _offset_of_all_that_was_executed() -> AbstractContextManager[object]:
+    return patch.object(Progress, "arrived", property(lambda self: self.begun))
+
+
+def _offset_of_all_that_was_polled() -> AbstractContextManager[object]:
+    return patch.object(Progress, "finished", property(lambda self: self.begun))
+
+
+# Tasks that come and go.
+
+
+def _revoked_unseen() -> AbstractContextManager[object]:
+    revoked = Engine.revoked
+
+    def blind(self: Engine[Any], tasks: Any, now: float) -> list[Effect]:
+        opening = [task for task in tasks if task in self.slots and self.slots[task].phase is Phase.OPENING]
+        left = revoked(self, [task for task in tasks if task not in opening], now)
+        return [*left, *map(Release, opening)]
+
+    return patch.object(Engine, "revoked", blind)
+
+
+@contextmanager
+def _executes_on() -> Iterator[None]:
+    work = BoltEngine._work
+
+    def on(self: BoltEngine, share: Any, poll: Any) -> Steps:
+        leaving = [slot for slot, _ in share if slot.leaving]
+        for slot in leaving:
+            slot.leaving = False
+        yield from work(self, share, poll)
+        for slot in leaving:
+            slot.leaving = True
+
+    with (
+        patch.object(Slot, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))),
+        patch.object(BoltEngine, "_work", on),
+    ):
+        yield
+
+
+def _leaves_uncommitted() -> AbstractContextManager[object]:
+    def let_go(self: BoltEngine, slot: Any) -> Routine:
+        unit: Any = None
+        yield from self._run(lambda: self._cleanup(slot, unit))
+        if self.stateful:
+            yield from self._checkpoint()
+
+    return patch.object(BoltEngine, "let_go", let_go)
+
+
+def _earlier_tenures() -> AbstractContextManager[object]:
+    begin = BoltEngine._begin_poll
+
+    def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
+        return begin(self, [(self.slots.get(slot.index, slot), records) for slot, records in item], poll)
+
+    return patch.object(BoltEngine, "_begin_poll", by_number)
+
+
+def _no_drain() -> AbstractContextManager[object]:
+    def let_go(self: SpoutEngine, slot: Any) -> Routine:
+        yield from self._run(slot.task.deactivate)
+        yield from self._run(lambda: self._close(slot.task))
+        self._flush(Unit())
+
+    return patch.object(SpoutEngine, "let_go", let_go)
+
+
+def engine_mutants() -> list[Mutant]:
+    """Every rule of the engine, by what it is about."""
+    return [
+        Mutant("acker: the buckets are stored before the offset", _offset_before_buckets),
+        Mutant("acker: what the rows imply has arrived before they are stored", _rows_before_news, gentle),
+        Mutant("fence: a zombie's checkpoint is refused", lambda: patch.object(World, "fence", False), handover),
+        Mutant("fence: a process ends when it hears that its tasks are another's", _lives_on, handover),
+        Mutant(
+            "fence: the predecessor of a namesake is refused, by the group or as a producer (either would do)",
+            _no_namesakes,
+            handover,
+        ),
+        Mutant(
+            "fence: every transaction has its tasks' offsets, known from their assignment on", _no_offsets, handover
+        ),
+        Mutant(
+            "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
+            _offsets_before_records,
+            handover,
+        ),
+        Mutant(
+            "takeover: offsets are read before the changelog, or its open transactions are waited for (either would do)",
+            _offsets_after_the_changelog,
+            takeover,
+        ),
+        Mutant("recovery: a copy of another topic is emptied", _any_topic, handover),
+        Mutant("bolt: the state is stored before the acks or the offset (either would do)", _state_last),
+        Mutant("bolt: a checkpoint's offset is behind what has arrived", _offset_of_all_that_was_executed, untracked),
+        Mutant("bolt: an offset is committed behind what has arrived", _offset_of_all_that_was_polled, untracked),
+        Mutant("task: one that is revoked while it is recovered never begins", _revoked_unseen),
+        Mutant("task: one that leaves executes nothing more", _executes_on, orderly),
+        Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
+        Mutant("task: records of an earlier tenure are not executed", _earlier_tenures, orderly),
+        Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
+    ]

@@ -1,0 +1,1 @@
+"""Exactly once in simulation: a small world of its own, whatever dies in it."""

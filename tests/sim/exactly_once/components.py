@@ -1,0 +1,153 @@
+"""A spout with positions, and bolts that split, count, join and raise at any point of an execution."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from kstorm.testing.processes import POSITION
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    OutputCollector,
+    OutputFieldsDeclarer,
+    Positioned,
+    Spout,
+    SpoutOutputCollector,
+    StatefulBasicBolt,
+    TopologyContext,
+    Tuple,
+)
+
+SOURCE = "source"
+PARTS = 2
+"""Tuples that are made of one message."""
+_RAISE = 0.04
+
+
+class Trouble:
+    """Raises now and then. Copies of a component share it, so that a replay of a tuple is not as the first time."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Trouble":
+        return self
+
+    def maybe(self) -> None:
+        """Raises with a small probability."""
+        if self._random.random() < _RAISE:
+            raise ValueError("now and then")
+
+
+class Messages(Positioned, Spout):
+    """Emits the messages of a log; its position is where the log is read next."""
+
+    def __init__(self, log: list[list[int]]) -> None:
+        self._log = log
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A message's number and its key."""
+        declarer.declare("id", "key")
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Nothing is read before the position is known."""
+        super().open(config, context, collector)
+        self._at: dict[int, int] = {}
+        self._mine = range(context.task_index, len(self._log), context.total_tasks)
+
+    def next_tuple(self) -> None:
+        """The next message of any partition."""
+        for partition in self._mine:
+            at = self._at.get(partition)
+            if at is None:
+                at = self.context.resources[POSITION]((SOURCE, partition))
+                if at is None:
+                    continue
+                self._at[partition] = at
+            if at < len(self._log[partition]):
+                number = self._log[partition][at]
+                self._at[partition] = at + 1
+                self.collector.emit((number, f"key{number % 4}"), message_id=number)
+                return
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """See `Positioned.positions`."""
+        return {(SOURCE, partition): at for partition, at in self._at.items()}
+
+
+class Split(BasicBolt):
+    """Makes `PARTS` tuples of each."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The message, its key, and which part of it."""
+        declarer.declare("id", "key", "part")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Raises before, between and behind its emits."""
+        for part in range(PARTS):
+            self._trouble.maybe()
+            collector.emit((tuple["id"], tuple["key"], part))
+        self._trouble.maybe()
+
+
+class Count(StatefulBasicBolt):
+    """Counts keys, and keeps the numbers of what it has counted in a list that is changed in place."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """What was counted, and as the how many-th of its key."""
+        declarer.declare("id", "key", "part", "count")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Raises at any point."""
+        self._trouble.maybe()
+        counted = self.state.get(tuple["key"], [])
+        counted.append((tuple["id"], tuple["part"]))
+        self._trouble.maybe()
+        self.state.put(tuple["key"], counted)
+        collector.emit((*tuple.values, len(counted)))
+        self._trouble.maybe()
+
+
+class Join(Bolt):
+    """Holds a part of a message until the other comes."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A message that is complete; and each part of it, when it comes."""
+        declarer.declare("id")
+        declarer.declare_stream("parts", ("id", "part"))
+
+    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
+        """Nothing is held yet."""
+        super().prepare(config, context, collector)
+        self._held: dict[int, Tuple] = {}
+
+    def execute(self, tuple: Tuple) -> None:
+        """Raises before it has changed what it holds, and when all of a message is acked."""
+        self._trouble.maybe()
+        self.collector.emit((tuple["id"], tuple["part"]), tuple, stream="parts")
+        other = self._held.pop(tuple["id"], None)
+        if other is None:
+            self._held[tuple["id"]] = tuple
+            return
+        self.collector.emit((tuple["id"],), [tuple, other])
+        self.collector.ack(tuple)
+        self.collector.ack(other)
+        self._trouble.maybe()
+
+
+class End(BasicBolt):
+    """Reads what a sink's readers read."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Does nothing."""

@@ -1,0 +1,129 @@
+"""One seeded schedule of an exactly-once topology, and the reckoning: everything counts once."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from kstorm.core.wire import TupleFrame, decode
+from kstorm.errors import KstormError
+from kstorm.testing import LocalCluster
+from kstorm.testing.world import untold
+from kstorm.topology import Config, Topology, TopologyBuilder
+from kstorm.topology.config import EXACTLY_ONCE
+from tests.sim.exactly_once.components import PARTS, Count, End, Join, Messages, Split, Trouble
+from tests.sim.schedule import ViolationError
+
+MESSAGES = 12
+_PARTITIONS = 2
+_FAULTS = 300
+_ROUNDS = 80  # seconds of calm
+
+
+def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Counter[str]:
+    """Runs the schedule of a seed; returns how often what is rare happened. Raises `ViolationError`."""
+    random = Random(f"exactly once {seed}")
+    topology = _topology(random)
+    with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
+        try:
+            struck = _among_faults(cluster, random)
+            for _ in range(_ROUNDS):
+                cluster.advance_time(1.0)
+            _reckon(cluster)
+        except (ViolationError, KstormError) as error:
+            raise ViolationError(f"seed {seed}: {error}") from None
+        return struck + cluster.seen
+
+
+def _topology(random: Random) -> Topology:
+    """Words counted, and their halves joined."""
+    config = Config(
+        topology_processing_guarantee=EXACTLY_ONCE,
+        topology_acker_executors=random.choice([0, 1, 2]),
+        topology_acker_tasks=2,
+        topology_bolt_retry_limit=1000,
+        topology_bolt_retry_initial_delay_ms=10,
+        topology_bolt_retry_delay_max_ms=100,
+    )
+    log = [list(range(partition, MESSAGES, _PARTITIONS)) for partition in range(_PARTITIONS)]
+    trouble = Trouble(Random(random.random()))
+    builder = TopologyBuilder("exact", config)
+    builder.set_spout("messages", Messages(log), random.choice([1, 2])).set_num_tasks(2)
+    builder.set_bolt("split", Split(trouble), random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
+    builder.set_bolt("count", Count(trouble), 2).fields_grouping("split", "key")
+    builder.set_bolt("join", Join(trouble), 2).fields_grouping("split", "id")
+    builder.set_bolt("counted", End()).shuffle_grouping("count")
+    builder.set_bolt("joined", End()).shuffle_grouping("join")
+    builder.set_bolt("parts", End()).shuffle_grouping("join", "parts")
+    return builder.build()
+
+
+def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
+    struck: Counter[str] = Counter()
+    names = [*cluster.topology.components, *(["acker"] if cluster.topology.config.acker_tasks else [])]
+    for _ in range(_FAULTS):
+        for _ in range(random.randint(1, 12)):
+            cluster.step()
+        fault = _draw(cluster, random.choice(names), random)
+        struck[fault] += 1
+    cluster.heal()
+    cluster.bury()
+    return struck
+
+
+def _draw(cluster: LocalCluster, name: str, random: Random) -> str:
+    """Does one thing, and says what."""
+    tasks = cluster.topology.component(name).num_tasks if name != "acker" else 2
+    process = random.randrange(cluster.executors(name))
+    faults: dict[str, tuple[int, Callable[[], object]]] = {
+        "kill": (10, lambda: cluster.crash(name, process, random.choice(["kept", "lost", "old"]))),
+        "zombie": (6, lambda: cluster.pause(name, process)),
+        "scale": (4, lambda: cluster.scale(name, random.randint(1, tasks))),
+        "epoch": (20, cluster.begin_checkpoint),
+        "compaction": (3, cluster.compact),
+        "time": (3, lambda: cluster.advance_time(random.random() * 5, run=False)),
+        "stall": (4, lambda: cluster.stall(*(cluster.any_place(random) or ("none", 0)))),
+        "heal": (5, cluster.heal),
+        "nothing": (45, lambda: None),
+    }
+    (chosen,) = random.choices(list(faults), [weight for weight, _ in faults.values()])
+    faults[chosen][1]()
+    return chosen
+
+
+def _reckon(cluster: LocalCluster) -> None:
+    topology = cluster.topology
+    parts = [(number, part) for number in range(MESSAGES) for part in range(PARTS)]
+    counted = list(_rows(cluster, topology.bolt_topic("counted")))
+    _expect_once("counted", ((number, part) for number, _, part, _ in counted), parts)
+    _expect_once("joined", (number for (number,) in _rows(cluster, topology.bolt_topic("joined"))), range(MESSAGES))
+    _expect_once("parts", _rows(cluster, topology.bolt_topic("parts")), parts)
+    by_key: dict[str, list[int]] = {}
+    for _, key, _, count in counted:
+        by_key.setdefault(key, []).append(count)
+    for key, counts in by_key.items():
+        _expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
+    left = {"pending": cluster.pending, "open trees": cluster.open_trees, "unsettled": cluster.unsettled}
+    left["dead letters"] = len(cluster.dead_letters)
+    _expect(not any(left.values()), f"when all was done there were left: {left}")
+    cluster.crash("count", disk="lost")  # what counts is what is recovered
+    for task in range(2):
+        state = cluster.instance("count", task).state  # type: ignore[union-attr]
+        for key, found in state.items():
+            _expect(len(found) == len(by_key.get(key, [])), f"the state of {key!r} has {found}")
+
+
+def _rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
+    """The tuples of a topic that are committed."""
+    for value in cluster.sent(topic):
+        yield from zip(*decode(TupleFrame, value).columns, strict=True)
+
+
+def _expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
+    found, wanted = Counter(found), Counter(wanted)
+    _expect(found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
+
+
+def _expect(held: bool, else_say: str) -> None:
+    if not held:
+        raise ViolationError(else_say)

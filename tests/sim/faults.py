@@ -1,0 +1,242 @@
+"""The adversary of the team's own schedules: it also strikes ZooKeeper, and there is weather."""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from random import Random
+from typing import Any
+
+from kstorm.core.engine.engine import SETTLE_SECS
+from kstorm.core.engine.slot import Phase
+from kstorm.testing.adversary import CHANCE, Adversary, Fault
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.process import Process
+from kstorm.topology.topology import ACKER_COMPONENT
+from tests.sim.components import Join, Tally
+from tests.sim.kafka_source import SourceTopic
+
+
+class Weather(Enum):
+    """What kind of faults there are."""
+
+    FOUL = auto()
+    """Of all kinds."""
+    GENTLE = auto()
+    """Only what must not cost a single replay or a second execution: ackers die, bolts and ackers move, records overtake each
+    other."""
+    STORM = auto()
+    """Mostly about ZooKeeper, and the spouts that have their offsets there."""
+    UNTRACKED = auto()
+    """Nothing is tracked, and only bolts are struck: what one hands on is executed by the next, or it is lost."""
+    ORDERLY = auto()
+    """Tasks of all kinds move, again and again, and nothing else happens: nothing is executed twice."""
+    HANDOVER = auto()
+    """Mostly about the bolts with state: taken for dead, killed, moved, on disks of all kinds."""
+    TAKEOVER = auto()
+    """Only this: bolts with state are taken for dead when only the commit of a checkpoint is left, which comes in the takeover."""
+
+
+DRAWN = tuple(weather for weather in Weather if weather is not Weather.TAKEOVER)
+"""What a schedule may have; the others are hunted in."""
+
+CALM = (Weather.GENTLE, Weather.ORDERLY)
+"""Whatever happens then must cost no replay and no second execution."""
+
+_HEIR_STEPS = 300
+
+_CHANCES = {Weather.STORM: 0.25, Weather.HANDOVER: 0.15, Weather.ORDERLY: 0.15, Weather.TAKEOVER: 0.2}
+
+
+def _without(faults: list[Fault], *costly: Callable[[], str]) -> list[Fault]:
+    return [(weight, fault) for weight, fault in faults if fault not in costly]
+
+
+def _only_commits(process: Process[Any]) -> bool:
+    return process.transacting is not None and process.transacting.handed_in
+
+
+class Striker(Adversary):
+    """An adversary in some weather."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        source: SourceTopic | None,
+        random: Random,
+        weather: Weather,
+        forget: Callable[[str], None],
+    ) -> None:
+        """`forget` is called with a component whose state is gone with its changelog."""
+        topology = cluster.topology
+        bolts = [spec.id for spec in topology.bolts]
+        keepers = [spec.id for spec in topology.bolts if isinstance(spec.component, Tally)]
+        names = {
+            Weather.FOUL: [*topology.components, *[ACKER_COMPONENT] * 5],
+            Weather.STORM: [spec.id for spec in topology.spouts],
+            Weather.GENTLE: [ACKER_COMPONENT],
+            Weather.ORDERLY: [ACKER_COMPONENT],
+            Weather.UNTRACKED: bolts,
+            Weather.HANDOVER: keepers or bolts,
+            Weather.TAKEOVER: keepers or bolts,
+        }
+        super().__init__(cluster, random, names.get(weather, []))
+        self._source, self._weather, self._forget = source, weather, forget
+        self._keepers = [spec.id for spec in topology.bolts if isinstance(spec.component, Tally)] + [ACKER_COMPONENT]
+        self._movable = [spec.id for spec in topology.bolts if not isinstance(spec.component, Join)]
+        if source is None:
+            self._movable += [spec.id for spec in topology.spouts]
+        self.chance = _CHANCES.get(weather, CHANCE)
+        if weather in CALM:
+            self._patience = 0.9 * SETTLE_SECS  # a task that has to move amid a longer outage leaves work behind
+        self._lossy = 0.2 if weather is Weather.STORM else self.draw(0.0, 0.0, 0.1)
+
+    def faults(self) -> list[Fault]:
+        """See `Adversary.faults`."""
+        faults = super().faults()
+        if self._weather is Weather.GENTLE:
+            faults = _without(faults, self.deactivate, self.stand_still)
+            faults.append((6, self.move))
+        if self._weather is Weather.UNTRACKED:
+            faults = [*_without(faults, self.deactivate), (20, self.checkpoint), (20, self.crash_amid_sending)]
+        if self._weather is Weather.FOUL:
+            faults += [(4, self.rewind), (2, self.remake_changelog)]
+        if self._weather is Weather.ORDERLY:
+            faults = [(6, self.move), (3, self.checkpoint), (1, self.pass_time)]
+        if self._weather is Weather.HANDOVER:
+            faults = _without(faults, self.stand_still, self.rewind, self.bury)
+            faults += [
+                (40, self.checkpoint),
+                (12, self.pause),
+                (6, self.stop_polling),
+                (6, self.vanish),
+                (3, self.remake_changelog),
+                (6, self.scale),
+                (20, self.compact),
+            ]
+            faults += [(20, self.pass_time), (6, self.restore_disk), (4, self.find_strange_disk)]
+            faults += [(40, self.pause_amid_checkpoint)]
+        if self._weather is Weather.TAKEOVER:
+            faults = [(4, self.checkpoint), (6, self.commit_amid_takeover)]
+        if self._weather is Weather.STORM:
+            faults = _without(faults, self.stand_still)
+        return faults if self._source is None else [*faults, *self._faults_of_zookeeper()]
+
+    def _faults_of_zookeeper(self) -> list[Fault]:
+        often = 5 if self._weather is Weather.STORM else 1
+        faults: list[Fault] = [
+            (3 * often, self.expire_the_dead),
+            (often, self.stop_zookeeper),
+            (3 * often, self.start_zookeeper),
+        ]
+        return faults if self._weather in CALM else [*faults, (3 * often, self.expire)]
+
+    def begin(self) -> None:
+        """See `Adversary.begin`."""
+        super().begin()
+        if self._weather is Weather.FOUL:
+            self._cluster.disturb(self.draw(0.0, 0.05), self.draw(0.0, 0.1))
+        if self._weather in (*CALM, Weather.UNTRACKED):
+            self._cluster.disturb(0.0, self.draw(0.0, 0.1))
+        if self._source is not None:
+            self._source.zookeeper.lossy = self._lossy
+
+    def end(self) -> None:
+        """See `Adversary.end`."""
+        super().end()
+        if self._source is not None:
+            self._source.zookeeper.lossy = 0.0
+            self.start_zookeeper()
+
+    def lay_the_dead_to_rest(self) -> None:
+        """What outlives dead processes ends."""
+        if self._source is not None and self._source.zookeeper.expire_the_dead():
+            self._cluster.wake()
+
+    def move(self) -> str:
+        """Tasks that hold nothing move to another process."""
+        if not self._movable:
+            return ""
+        self._cluster.scale(self._random.choice(self._movable), self._random.randint(1, 3))
+        return "orderly move"
+
+    def crash_amid_sending(self) -> str:
+        """A process is killed that has records on their way."""
+        amid = [
+            (name, number)
+            for name in self._names
+            for number, process in enumerate(self._cluster.processes(name))
+            if process.sends
+        ]
+        if not amid:
+            return ""
+        self._cluster.crash(*self._random.choice(amid))
+        return "kill amid sending"
+
+    def pause_amid_checkpoint(self) -> str:
+        """A process is taken for dead while a transaction of it is under way."""
+        amid = [
+            (name, number)
+            for name in self._names
+            for number, process in enumerate(self._cluster.processes(name))
+            if process.transacting is not None
+        ]
+        if not amid:
+            return ""
+        self._cluster.pause(
+            *self._random.choice(amid), self.draw("stranger", "namesake", "others"), self.draw(True, False)
+        )
+        return "zombie amid a checkpoint"
+
+    def commit_amid_takeover(self) -> str:
+        """A process is taken for dead when only the commit of its checkpoint is left, and commits when its heir has recovered, or
+        waits for that commit."""
+        late = [
+            (name, number, process)
+            for name in self._names
+            for number, process in enumerate(self._cluster.processes(name))
+            if _only_commits(process)
+        ]
+        if not late:
+            return ""
+        name, number, zombie = self._random.choice(late)
+        self._cluster.pause(name, number)
+        heir = self._cluster.processes(name)[number]
+        for _ in range(_HEIR_STEPS):
+            if any(slot.phase is Phase.PREPARING for slot in heir.engine.slots.values()) or not self._cluster.step():
+                break
+        if _only_commits(zombie):
+            zombie.go_on_with_transaction()
+        return "commit amid a takeover"
+
+    def remake_changelog(self) -> str:
+        """A changelog is deleted and made again while its component is down."""
+        name = self._random.choice(self._keepers)
+        self._cluster.remake_changelog(name)
+        self._forget(name)
+        return "changelog made anew"
+
+    def expire(self) -> str:
+        """A ZooKeeper session expires whose process lives."""
+        assert self._source is not None
+        zookeeper = self._source.zookeeper
+        if not zookeeper.sessions:
+            return ""
+        zookeeper.expire(self._random.choice(list(zookeeper.sessions)))
+        return "ZooKeeper session expired"
+
+    def expire_the_dead(self) -> str:
+        """The sessions of dead processes and of zombies expire."""
+        assert self._source is not None
+        self._source.zookeeper.expire_the_dead()
+        return ""
+
+    def stop_zookeeper(self) -> str:
+        """ZooKeeper cannot be reached."""
+        assert self._source is not None
+        self._source.zookeeper.down = True
+        return "ZooKeeper down"
+
+    def start_zookeeper(self) -> str:
+        """ZooKeeper can be reached again."""
+        assert self._source is not None
+        self._source.zookeeper.restart()
+        return ""

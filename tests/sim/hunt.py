@@ -1,0 +1,46 @@
+"""Each rule switched off in turn: how many schedules it takes until that is noticed."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.sim.mutants import mutants
+
+
+def hunt(workers: int, page: Path | None, console: Console) -> int:
+    """Hunts every mutant and prints the seeds it took; 1 if one is not found within its bound."""
+    table = Table("rule that is switched off", "seeds until noticed", "how it shows")
+    rows = ["| rule that is switched off | seeds until noticed | how it shows |", "| --- | --- | --- |"]
+    missed = 0
+    with (
+        console.status("hunting mutants"),
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool,
+    ):
+        for mutant, found in zip(mutants(), pool.map(_hunt, range(len(mutants()))), strict=True):
+            missed += found is None
+            seeds, how = (str(found[0]), _shortly(found[1])) if found else (f"not within {mutant.within}", "")
+            table.add_row(mutant.rule, seeds, how)
+            rows.append(f"| {mutant.rule} | {seeds} | {how} |")
+            console.print(f"{mutant.rule}: {seeds}")
+    console.print(table)
+    if page is not None:
+        page.write_text("\n".join(rows) + "\n")
+    return 1 if missed else 0
+
+
+def _hunt(number: int) -> tuple[int, str] | None:
+    return mutants()[number].hunt()
+
+
+def _shortly(violation: str) -> str:
+    text = violation.split(";")[0].removeprefix("seed ").partition(": ")[2] or violation
+    return text if len(text) <= 110 else f"{text[:109]}…"
+
+
+def _silence() -> None:
+    import logging
+
+    logging.disable(logging.CRITICAL)

@@ -1,0 +1,384 @@
+"""A source topic, and the production `KafkaSpout` on it, which tells the truth about what it emits and stores.
+
+What is checked at each write of an offset into ZooKeeper: every message below it was processed completely in one
+attempt, or held nothing to process, or is among the dead letters; the offset does not go back; nobody moves it after
+another has taken the lock over.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple, cast
+
+from kstorm.core.dead_letters import decode_letter
+from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
+from kstorm.kafka.config import EARLIEST_TIME
+from kstorm.kafka.offsets import StoredOffset
+from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition, SourceFault
+from kstorm.runtime.zookeeper.lease import NOTHING
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
+from kstorm.testing.processes import PROCESS, SpoutProcess
+from kstorm.topology import Config, Fields, Placed, SpoutOutputCollector, TopologyContext
+from tests.sim.components import FIELDS
+from tests.sim.moods import Moods
+from tests.sim.slow import give_way
+from tests.sim.truth import Message, Truth
+from tests.sim.zookeeper import SimulatedSession, SimulatedZooKeeper
+
+TOPIC = "source"
+_BROKER = Broker("simulated", 9092)
+_BAD, _LATE, _EMPTY, _NONE, _NARROW = b"bad ", b"late ", b"empty ", b"none ", b"narrow "
+_ODD = (_BAD, _LATE, _EMPTY, _NONE, _NARROW)
+
+
+class Record(NamedTuple):
+    """A message as `SourceMessage` has it."""
+
+    place: Partition
+    at: int
+    content: bytes
+
+    def topic(self) -> str:
+        """Its topic."""
+        return self.place.topic
+
+    def partition(self) -> int:
+        """Its partition."""
+        return self.place.partition
+
+    def offset(self) -> int:
+        """Its offset."""
+        return self.at
+
+    @property
+    def message(self) -> Message:
+        """Its number."""
+        return int(self.content.split()[-1])
+
+    def key(self) -> bytes | None:
+        """None."""
+        return None
+
+    def value(self) -> bytes | None:
+        """Its value."""
+        return self.content
+
+
+@dataclass(eq=False)
+class SourceTopic:
+    """The messages, and a checker of what becomes of them. Outlives every crash."""
+
+    random: Random
+    truth: Truth
+    partitions: int
+    logs: dict[Partition, list[Record]] = field(default_factory=dict)
+    zookeeper: SimulatedZooKeeper = field(init=False)
+    letters: Callable[[], Sequence[bytes]] = lambda: ()
+    """The records of the dead letters' topic."""
+    _trees: defaultdict[tuple[Partition, int], defaultdict[tuple[int, int, int], list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    _acks: defaultdict[tuple[Partition, int, int, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    _lives: int = 0
+    gives_up: bool = False
+    """Whether the spout makes a dead letter of a message that fails again and again."""
+    _tuples: int = 1
+
+    def __post_init__(self) -> None:
+        self.zookeeper = SimulatedZooKeeper(self.random, self._judge_offset)
+        self.logs = {Partition(TOPIC, number): [] for number in range(self.partitions)}
+        odd = self.random.random() < 0.3
+        for message in range(self.truth.messages):
+            place = Partition(TOPIC, message % self.partitions)
+            kind = self.random.choice((*[b""] * 6, *_ODD)) if odd else b""
+            self.append(place, kind + b"%d" % message)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SourceTopic":
+        return self
+
+    def append(self, place: Partition, content: bytes) -> None:
+        """Writes a message, after a gap now and then, as compaction and aborted transactions leave them."""
+        log = self.logs[place]
+        gap = self.random.choice((0, 0, 0, 1, 5))
+        log.append(Record(place, (log[-1].at + 1 if log else 0) + gap, content))
+
+    def spout(self, moods: Moods) -> "SimulatedKafkaSpout":
+        """A spout on this topic, configured by chance."""
+        choice = self.random.choice
+        self._tuples, limit = choice((1, 2)), choice((-1, -1, 2))
+        self.gives_up = limit >= 0
+        config = SpoutConfig(
+            KafkaHosts(),
+            TOPIC,
+            "/spouts",
+            "simulated",
+            scheme=_Scheme(self, self._tuples),
+            retry_initial_delay_ms=choice((0, 0, 500)),
+            retry_limit=limit,
+            max_uncommitted_offsets=choice((1, 4, 200_000)),
+            state_update_interval_ms=choice((1, 2000)),
+        )
+        return SimulatedKafkaSpout(self, config, moods)
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """The ports that the spouts find."""
+
+        def refuse(*_: object) -> Any:
+            raise AssertionError("no simulated bolt writes to Kafka")
+
+        return {KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, refuse)}
+
+    def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> ZooKeeperOffsets:
+        session = SimulatedSession(self.zookeeper, context.resources[PROCESS])
+        return ZooKeeperOffsets(session, config, {"task": context.task_index})
+
+    # The checker.
+
+    def halves(self) -> list[str]:
+        """The messages of which an attempt emitted some tuples and not others."""
+        trees = self._trees.items()
+        return [_name(*at) for at, attempts in trees if any(len(each) != self._tuples for each in attempts.values())]
+
+    def begin_life(self) -> int:
+        """A number for one life of a spout task: epochs and attempts are counted anew in each."""
+        self._lives += 1
+        return self._lives
+
+    def emitted(self, life: int, id: KafkaMessageId, emit: int) -> None:
+        """A tree was begun for a message."""
+        self.truth.attempts[self._message(id.partition, id.offset)].add((life, id.epoch, id.attempt))
+        self._trees[id.partition, id.offset][life, id.epoch, id.attempt].append(emit)
+
+    def acked(self, life: int, id: KafkaMessageId) -> None:
+        """A spout was told that a tree of a message is complete."""
+        attempt = (life, id.epoch, id.attempt)
+        key = (id.partition, id.offset, *attempt)
+        self._acks[key] += 1
+        self.truth.acked.add(self._message(id.partition, id.offset))
+        done = sum(map(self.truth.done, self._trees[id.partition, id.offset][attempt]))
+        if self._acks[key] > done:
+            self.truth.violations.append(f"{_name(id.partition, id.offset)} was acked, and its tree is open")
+
+    def _judge_offset(self, path: str, before: bytes | None, after: bytes, by: int) -> None:
+        partition = Partition(TOPIC, int(path.rpartition("_")[2]))
+        if after in (NOTHING, before):
+            return
+        offset = StoredOffset.from_json(after, partition, path).offset
+        if before and StoredOffset.from_json(before, partition, path).offset > offset:
+            self.truth.violations.append(f"the offset of {_name(*partition)} went back to {offset}")
+        root, _, name = path.rpartition("/")
+        owner = self.zookeeper.owner(f"{root}/locks/{name}")
+        if owner not in (None, by) and self.zookeeper.writers[path] == owner:
+            self.truth.violations.append(f"the offset of {_name(*partition)} was moved under another's lock")
+        letters: set[tuple[int, int]] | None = None
+        for record in self.logs[partition]:
+            if record.at >= offset:
+                break
+            message = record.message
+            if message in self.truth.finished:
+                continue
+            if not self._is_done(record):
+                letters = self._letters() if letters is None else letters
+                if (partition.partition, record.at) not in letters:
+                    self.truth.violations.append(
+                        f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, record.at)} "
+                        "is not finished"
+                    )
+            self.truth.finished.add(message)
+
+    def _message(self, partition: Partition, offset: int) -> Message:
+        return next(record.message for record in self.logs[partition] if record.at == offset)
+
+    def _is_done(self, record: Record) -> bool:
+        if record.content.startswith(_EMPTY):
+            return True
+        attempts = self._trees[record.place, record.at].values()
+        return any(all(map(self.truth.done, emits)) for emits in attempts)
+
+    def _letters(self) -> set[tuple[int, int]]:
+        letters = map(decode_letter, self.letters())
+        return {(letter.partition, letter.offset) for letter in letters if letter.topic == TOPIC}
+
+
+class Reader:
+    """A `SourceReader`: reads when it likes, as much as it likes."""
+
+    def __init__(self, topic: SourceTopic) -> None:
+        self._topic = topic
+        self._known: dict[Partition, Broker] | None = None
+        self._positions: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._asked: set[tuple[Partition, int]] = set()
+
+    def refresh(self, topic: str) -> None:
+        """Done at once."""
+        self._known = dict.fromkeys(self._topic.logs, _BROKER)
+
+    def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
+        """As looked up."""
+        return self._known
+
+    def offset_for(self, partition: Partition, time: int) -> int | None:
+        """Answered at the second call."""
+        asked = (partition, time)
+        if asked not in self._asked:
+            self._asked.add(asked)
+            return None
+        self._asked.discard(asked)
+        log = self._topic.logs[partition]
+        return log[0].at if time == EARLIEST_TIME and log else 0
+
+    def assign(self, partition: Partition, offset: int) -> None:
+        """Reads from there."""
+        self._positions[partition] = offset
+        self._paused.discard(partition)
+
+    def unassign(self, partition: Partition) -> None:
+        """Reads it no more."""
+        self._positions.pop(partition, None)
+
+    def pause(self, partition: Partition) -> None:
+        """For now."""
+        self._paused.add(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """Again."""
+        self._paused.discard(partition)
+
+    def read(self, max_messages: int) -> Sequence[Record]:
+        """A few messages of some partition."""
+        chance = self._topic.random
+        found = [
+            (partition, rest)
+            for partition, position in self._positions.items()
+            if partition not in self._paused
+            and (rest := [record for record in self._topic.logs[partition] if record.at >= position])
+        ]
+        if not found:
+            return ()
+        partition, rest = chance.choice(found)
+        read = rest[: chance.randint(1, len(rest))]
+        self._positions[partition] = read[-1].at + 1
+        return read
+
+    def faults(self) -> Sequence[SourceFault]:
+        """None."""
+        return ()
+
+    def end_offset(self, partition: Partition) -> int | None:
+        """Unknown."""
+        return None
+
+    def commit(self, partition: Partition, offset: int) -> None:
+        """Shown to nobody."""
+
+    def close(self) -> None:
+        """Reads nothing any more."""
+        self._positions.clear()
+
+
+class SimulatedKafkaSpout(KafkaSpout):
+    """The spout as it is, with the cluster's clock and an ear at its collector."""
+
+    def __init__(self, topic: SourceTopic, config: SpoutConfig, moods: Moods) -> None:
+        super().__init__(config)
+        self._topic, self._moods = topic, moods
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """A new life."""
+        process: SpoutProcess = context.resources[PROCESS]
+        self._clock = lambda: process.world.now
+        self._life = self._topic.begin_life()
+        super().open(config, context, cast(SpoutOutputCollector, _Ear(collector, self._topic, self._life)))
+        self._moods.sulk(self._topic.truth, "open", context)
+
+    def activate(self) -> None:
+        """May raise."""
+        super().activate()
+        self._moods.sulk(self._topic.truth, "activate", self.context)
+
+    def deactivate(self) -> None:
+        """May raise."""
+        super().deactivate()
+        self._moods.sulk(self._topic.truth, "deactivate", self.context)
+
+    def next_tuple(self) -> None:
+        """May raise."""
+        super().next_tuple()
+        self._moods.speak(self._topic.truth, "next_tuple")
+
+    def ack(self, message_id: KafkaMessageId) -> None:
+        """Judged before it counts."""
+        self._topic.acked(self._life, message_id)
+        super().ack(message_id)
+        self._moods.speak(self._topic.truth, "ack")
+
+    def fail(self, message_id: KafkaMessageId) -> None:
+        """May raise."""
+        super().fail(message_id)
+        self._moods.speak(self._topic.truth, "fail")
+
+    async def close(self) -> None:
+        """As the spout does, but on this thread; may raise. Others go on meanwhile."""
+        self._coordinator.commit()
+        self._coordinator.close()
+        await give_way()
+        self._shut()
+        self._moods.speak(self._topic.truth, "close")
+
+
+class _Ear:
+    """A collector that hears what is emitted."""
+
+    def __init__(self, collector: SpoutOutputCollector, topic: SourceTopic, life: int) -> None:
+        self._collector, self._topic, self._life = collector, topic, life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collector, name)
+
+    def emit(self, values: Sequence[Any], message_id: KafkaMessageId, stream: str) -> Sequence[int]:
+        targets = self._collector.emit(values, message_id, stream)
+        self._topic.truth.sent(values[-1], targets)
+        self._topic.emitted(self._life, message_id, values[-1])
+        return targets
+
+    def emit_batch(self, columns: Sequence[list[Any]], message_ids: Sequence[KafkaMessageId], stream: str) -> Placed:
+        placed = self._collector.emit_batch(columns, message_ids, stream)
+        self._topic.truth.sent_batch(columns[-1], placed)
+        for message_id, emit in zip(message_ids, columns[-1], strict=True):
+            self._topic.emitted(self._life, message_id, emit)
+        return placed
+
+
+class _Scheme:
+    """Some tuples a message; each attempt's have numbers of their own."""
+
+    output_fields = Fields(*FIELDS)
+
+    def __init__(self, topic: SourceTopic, tuples: int) -> None:
+        self._topic, self._tuples = topic, tuples
+
+    def deserialize(self, value: bytes) -> Iterable[Sequence[Any]] | None:
+        if value.startswith(_EMPTY):
+            return None
+        if value.startswith(_BAD):
+            raise ValueError("as told")
+        emits = [self._topic.truth.new_emit() for _ in range(self._tuples)]
+        tuples: list[Any] = [(int(value.split()[-1]), emit, emit) for emit in emits]
+        if value.startswith(_LATE):
+            return self._raising_amid(tuples)
+        if value.startswith((_NONE, _NARROW)):
+            tuples[-1] = None if value.startswith(_NONE) else tuples[-1][:1]
+        return tuples
+
+    @staticmethod
+    def _raising_amid(tuples: list[Any]) -> Iterator[Any]:
+        yield from tuples
+        raise ValueError("as told")
+
+
+def _name(partition: Partition | str, offset: int) -> str:
+    topic = f"{partition[0]}[{partition[1]}]" if isinstance(partition, Partition) else partition
+    return f"{topic}@{offset}"

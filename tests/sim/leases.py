@@ -1,0 +1,99 @@
+"""One partition's lease among processes that lose their sessions, their answers and their lives.
+
+The leases are the production ones; only what they need of ZooKeeper is simulated. Checked at each write: an offset never
+goes back, and nobody moves it after another has taken the lock over; and nobody is fenced who held the lock all the time.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from kstorm.kafka.ports import Ownership, Partition
+from kstorm.runtime.zookeeper.lease import NOTHING, Lease
+from kstorm.testing.scheduler import Step
+from tests.sim.zookeeper import SimulatedSession, SimulatedZooKeeper
+
+_PROCESSES = 3
+_STEPS = 150
+_LOCK = "/spout/locks/partition_0"
+
+
+class LeaseError(AssertionError):
+    """A lease did what it must not do."""
+
+
+class Owner:
+    """A process that wants the partition, and stores an offset that grows while it believes to hold it."""
+
+    def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
+        self.background: list[Callable[[], list[Step]]] = []
+        self.dead = self.zombie = False
+        self._offset: int | None = None
+        self.session = SimulatedSession(zookeeper, self)
+        self._begin()
+
+    def wake(self) -> None:
+        """Nobody sleeps here."""
+
+    def ask_again(self) -> None:
+        """Nothing is emitted here."""
+
+    def step(self, random: Random) -> None:
+        """Does one of the things that there are to do for the lease."""
+        if steps := self.session.ready():
+            random.choice(steps)()
+        if self.lease.gone or self.lease.ownership is Ownership.FENCED:
+            self.leave()
+            self._begin()
+
+    def finish_messages(self, random: Random) -> None:
+        """Some messages are done, so the offset moves on from where this process took it up."""
+        if self.lease.ownership is not Ownership.HELD or self.lease.leaving:
+            return
+        if self._offset is None:
+            self._offset = int(self.lease.data or 0)
+        self._offset += random.randint(1, 3)
+        self.session.save(self.lease, b"%d" % self._offset)
+
+    def leave(self) -> None:
+        """Lets go of the partition."""
+        self.session.release(self.lease)
+
+    def _begin(self) -> None:
+        self.lease = Lease("/spout", Partition("source", 0), {}, self.session.wake)
+        self._offset = None
+        self.session.add(self.lease)
+
+
+def explore_leases(seed: int) -> None:
+    """One random schedule, drawn from a seed; raises `LeaseError`."""
+    random = Random(f"leases {seed}")
+    zookeeper = SimulatedZooKeeper(random, lambda *write: _judge(zookeeper, *write))
+    zookeeper.lossy = random.choice((0.0, 0.1, 0.3))
+    owners = [Owner(zookeeper) for _ in range(_PROCESSES)]
+    for _ in range(_STEPS):
+        number = random.randrange(_PROCESSES)
+        owner, chance = owners[number], random.random()
+        if chance < 0.60:
+            owner.step(random)
+        elif chance < 0.85:
+            owner.finish_messages(random)
+        elif chance < 0.93:
+            if zookeeper.sessions:
+                zookeeper.expire(random.choice(list(zookeeper.sessions)))
+        elif chance < 0.96:
+            owner.leave()
+        else:
+            owner.dead = True  # its session lives on until it expires
+            owners[number] = Owner(zookeeper)
+        if zookeeper.unfair:
+            raise LeaseError(f"seed {seed}: a session was fenced that held the lock all the time")
+
+
+def _judge(zookeeper: SimulatedZooKeeper, path: str, before: bytes | None, after: bytes, by: int) -> None:
+    if after in (NOTHING, before):
+        return
+    if int(after) < int(before or 0):
+        raise LeaseError(f"the offset went back from {int(before or 0)} to {int(after)}")
+    owner = zookeeper.owner(_LOCK)
+    if owner not in (None, by) and zookeeper.writers[path] == owner:
+        raise LeaseError("the offset was moved under another's lock")

@@ -1,0 +1,146 @@
+"""Many schedules on all processors, and one table of what they met."""
+
+import gc
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.sim import ViolationError, run_schedule
+from tests.sim.journal import Journal
+from tests.sim.outcome import SimOutcome
+from tests.sim.page import print_outcome, write_page
+from tests.sim.reached import traced
+
+_CHUNK: Final = 100
+"""Schedules that a worker runs at a time."""
+_MOST_TRACED: Final = 1000
+"""Of all schedules; a traced one takes ten times as long, and a thousand tell what is rare."""
+_SAVED_EVERY_SECS: Final = 30.0
+_MOST_VIOLATIONS: Final = 10
+_LINE_SECS: Final = 10.0
+"""Between two lines that tell how far it is, where there is no terminal to draw a bar on."""
+
+
+def run_many(
+    seeds: Sequence[int], workers: int, page: Path | None, console: Console, resume: Path | None = None
+) -> int:
+    """Runs the schedules of these seeds, less those that the file `resume` has already, and prints what they met; 1 if one
+    breaks the guarantee."""
+    journal = Journal(resume, seeds) if resume else None
+    with _progress(len(seeds), console) as show:
+        outcome = sweep(seeds, workers, show, journal)
+    print_outcome(outcome, workers, console)
+    if page is not None:
+        write_page(outcome, seeds, workers, page)
+    return 1 if outcome.violations else 0
+
+
+@contextmanager
+def _progress(total: int, console: Console) -> Iterator[Callable[[SimOutcome], object]]:
+    """What shows how far it is: by a bar on a terminal, elsewhere in a line now and then."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
+    next_line = time.monotonic() + _LINE_SECS
+
+    def show(outcome: SimOutcome) -> None:
+        nonlocal next_line
+        rate = f"{outcome.schedules / outcome.seconds:.0f}/s"
+        progress.update(bar, completed=outcome.schedules, rate=rate)
+        if progress.disable and time.monotonic() >= next_line:
+            next_line = time.monotonic() + _LINE_SECS
+            console.print(f"{outcome.schedules:,} of {total:,} schedules, {rate}", highlight=False)
+
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("schedules", total=total, rate="")
+        yield show
+
+
+def sweep(
+    seeds: Sequence[int],
+    workers: int,
+    show: Callable[[SimOutcome], object] = lambda outcome: None,
+    journal: Journal | None = None,
+) -> SimOutcome:
+    """Runs the schedules of these seeds on so many processes, until ten have broken the guarantee; `show` sees each part
+    added to the outcome."""
+    kept = journal or Journal(None, seeds)
+    outcome = kept.outcome
+    before, began, saved = outcome.seconds, time.monotonic(), time.monotonic()
+    try:
+        for first, part in _parts(seeds, workers, kept.done):
+            kept.add(first, part)
+            now = time.monotonic()
+            outcome.seconds = before + now - began
+            show(outcome)
+            if len(outcome.violations) >= _MOST_VIOLATIONS:
+                break
+            if now - saved > _SAVED_EVERY_SECS:
+                kept.save()
+                saved = now
+    finally:
+        kept.save()
+    return outcome
+
+
+def _parts(seeds: Sequence[int], workers: int, done: Container[int]) -> Iterator[tuple[int, SimOutcome]]:
+    """The outcomes of parts by their first seed, as they come, but for those that are done."""
+    traced_every = max(1, len(seeds) // _CHUNK // _MOST_TRACED)
+    parts = (
+        (seeds[at : at + _CHUNK], number % traced_every == 0)
+        for number, at in enumerate(range(0, len(seeds), _CHUNK))
+        if seeds[at] not in done
+    )
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool:
+        running = {pool.submit(run_chunk, *part): part[0][0] for part in islice(parts, 2 * workers)}
+        try:
+            while running:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    first = running.pop(future)
+                    if (part := next(parts, None)) is not None:
+                        running[pool.submit(run_chunk, *part)] = part[0][0]
+                    yield first, future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_chunk(seeds: Sequence[int], trace: bool) -> SimOutcome:
+    """Runs some schedules one after the other; `trace`: the lines that the first of them reaches are noted."""
+    outcome = SimOutcome(traced=int(trace))
+    gc.collect()
+    gc.disable()  # a tenth of the time, and what a hundred schedules leave behind is little
+    for seed in seeds:
+        outcome.schedules += 1
+        try:
+            if trace and seed == seeds[0]:
+                report, lines = traced(lambda seed=seed: run_schedule(seed))  # type: ignore[misc]
+                outcome.reached.update(lines)
+            else:
+                report = run_schedule(seed)
+        except ViolationError as error:
+            outcome.violations.append(str(error))
+            continue
+        except Exception as error:  # noqa: BLE001 - what nobody expected is a finding too, and has a seed to replay
+            outcome.violations.append(f"seed {seed}: {type(error).__name__}: {error}")
+            continue
+        outcome.messages += report.messages
+        outcome.replays += report.replays
+        outcome.executions += report.executions
+        outcome.steps += report.steps
+        outcome.faults += report.faults
+        outcome.seen += report.seen
+    gc.enable()
+    return outcome
+
+
+def _silence() -> None:
+    import logging
+
+    logging.disable(logging.CRITICAL)

@@ -1,0 +1,25 @@
+"""One schedule again, from its seed."""
+
+from rich.console import Console
+
+from tests.sim import ViolationError, run_schedule
+
+
+def replay(seed: int, trace: bool, console: Console) -> int:
+    """Runs the schedule of a seed, with `trace` telling its story line by line; 1 if it breaks the guarantee."""
+
+    def tell(line: str) -> None:
+        if trace:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    try:
+        report = run_schedule(seed, tell)
+    except ViolationError as error:
+        console.print(f"[red]violation[/] {error}")
+        return 1
+    faults = ", ".join(f"{name} {count}×" for name, count in report.faults.most_common()) or "none"
+    console.print(
+        f"seed {seed}: {report.messages} messages, {report.replays} replays, {report.executions:,} executions, "
+        f"done after {report.seconds:.0f} virtual seconds; faults: {faults}"
+    )
+    return 0

@@ -1,0 +1,157 @@
+"""One seeded schedule: a random topology, messages, faults between any two steps; then calm, and the reckoning."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from kstorm.errors import KstormError
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.ordeal import MOST_ROUNDS, work_among_faults, work_in_calm
+from kstorm.testing.world import untold
+from kstorm.topology import Topology
+from tests.sim.components import Tally
+from tests.sim.faults import CALM, DRAWN, Striker, Weather
+from tests.sim.kafka_source import TOPIC, SourceTopic
+from tests.sim.topologies import TICK_SECS, TIMEOUT, random_topology
+from tests.sim.truth import Truth
+
+_MOST_REMAINS = 4
+"""Timeouts without anything pending until which nothing may be left of any tree: the ledger drops a row in its third."""
+
+
+class ViolationError(AssertionError):
+    """The guarantee was broken; the message says how, and by which seed."""
+
+
+@dataclass
+class Report:
+    """What one schedule was."""
+
+    seed: int
+    messages: int
+    replays: int = 0
+    """Emits of messages that had been emitted before."""
+    executions: int = 0
+    """Tuples executed and acked by bolts."""
+    steps: int = 0
+    """Steps among faults."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """How often which fault was made."""
+    seen: Counter[str] = field(default_factory=Counter)
+    """How often what is rare happened in kstorm."""
+    seconds: float = 0.0
+    """Virtual time until everything was done."""
+
+
+def run_schedule(seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None) -> Report:
+    """Draws a topology and a schedule from a seed and runs it; `tell` hears its story. Raises `ViolationError`."""
+    random = Random(f"schedule {seed}")
+    drawn = random.choice((*DRAWN, *[Weather.FOUL] * 4))
+    weather = weather or drawn
+    truth = Truth(messages=random.randint(3, 10), tracked=weather is not Weather.UNTRACKED)
+    kafka = weather is Weather.STORM or (random.random() < 0.3 and truth.tracked)
+    source = SourceTopic(random, truth, random.choice((1, 2, 3))) if kafka else None
+    topology = random_topology(random, truth, source, weather in (*CALM, Weather.UNTRACKED))
+    return run_topology(topology, truth, seed, random.choice((0, 150, 150, 300)), source, weather, tell)
+
+
+def run_topology(
+    topology: Topology,
+    truth: Truth,
+    seed: int,
+    fault_steps: int,
+    source: SourceTopic | None = None,
+    weather: Weather = Weather.FOUL,
+    tell: Callable[[str], None] = untold,
+) -> Report:
+    """Runs a topology of simulated components through so many steps among faults, then until all is done."""
+    report = Report(seed, truth.messages)
+    random = Random(f"faults {seed}")
+    resources = {} if source is None else source.resources
+    with LocalCluster(topology, seed, resources, tell, at_once=False) as cluster:
+        if source is not None:
+            source.letters = lambda: cluster.sent(topology.dead_letters_topic)
+        adversary = Striker(cluster, source, random, weather, truth.forget)
+        try:
+            work_among_faults(cluster, adversary, fault_steps, lambda: _expect_no_violation(truth))
+            report.steps = fault_steps
+            _in_calm(cluster, truth, adversary, report)
+            _reckon(cluster, truth, source)
+            if weather in CALM:
+                _expect(not truth.replays, f"{truth.replays} messages were replayed, and nothing called for it")
+                again = truth.executed_again()
+                _expect(not again, f"the emits {again} were executed twice by one task, and nothing called for it")
+        except (ViolationError, KstormError) as error:  # KstormError: it never came to rest
+            raise ViolationError(f"seed {seed}: {error}") from None
+        report.replays, report.executions = truth.replays, truth.executions
+        report.faults, report.seen = adversary.struck, cluster.seen
+    return report
+
+
+def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Report) -> None:
+    """Faults have stopped: every message is acked, in bounded time; the last zombies wake up when all is quiet."""
+
+    def is_done() -> bool:
+        _expect_no_violation(truth)
+        return len(truth.finished) == truth.messages
+
+    done = work_in_calm(cluster, adversary, is_done, lambda: _let_pass(cluster, TIMEOUT / 2))
+    missing = sorted(set(range(truth.messages)) - truth.finished)
+    _expect(done, f"messages {missing} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault")
+    report.seconds = cluster.now
+
+
+def _let_pass(cluster: LocalCluster, seconds: float) -> None:
+    """Time passes, and all that there is to do is done."""
+    until = cluster.now + seconds
+    while cluster.now < until:  # in strides in which tuples that wait for a tick move by one bolt
+        cluster.advance_time(min(TICK_SECS, until - cluster.now), run=False)
+        cluster.run_until_idle()
+    cluster.checkpoint()
+
+
+def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> None:
+    """Nothing is left: no tree, no pending message; and what was acked is in every state that it should be in."""
+    settled = 0
+    for _ in range(MOST_ROUNDS // 2):
+        settled += not cluster.pending  # a message whose ack only a zombie was told of is replayed still
+        _let_pass(cluster, TIMEOUT)
+        left = {"open trees": cluster.open_trees, "pending": cluster.pending}
+        left["processes with something on its way"] = cluster.unsettled
+        if settled == _MOST_REMAINS or not any(left.values()):  # of nothing, nothing can come any more
+            break
+    _expect_no_violation(truth)
+    if not truth.tracked:
+        unexecuted = [message for message, attempts in truth.attempts.items() if not all(map(truth.done, attempts))]
+        _expect(not unexecuted, f"messages {unexecuted} were handed on, and not all of their tuples were executed")
+    left["strange dead letters"] = sum(source is None or letter.topic != TOPIC for letter in cluster.dead_letters)
+    _expect(not any(left.values()), f"when all was done there were left: {left}")
+    if source is not None:
+        unfair = source.zookeeper.unfair
+        _expect(not unfair, f"sessions were fenced from {unfair}, and held the lock all the time")
+        halves = source.halves()
+        _expect(not halves, f"of {halves} some tuples were emitted, and others not")
+    strange = [error for error in cluster.errors if "as told" not in str(error.error)]
+    _expect(not strange, f"errors that no component was told to make: {strange}")
+    ends = cluster.seen["process ended by the user's code"] - truth.ends
+    _expect(not ends, f"{ends} processes ended as the user's code raised where that must not end them")
+    for spec in cluster.topology.bolts:
+        cluster.crash(spec.id)  # what counts is what is recovered
+        tasks = [cluster.instance(spec.id, task) for task in range(spec.num_tasks)]
+        tallies = [task for task in tasks if isinstance(task, Tally)]
+        kept = {message for task in tallies for message in task.counted()}
+        _expect(all(len(task.newest()) <= 1 for task in tallies), f"keys that {spec.id!r} had deleted came back")
+        counted = {message for component, message in truth.counted if component == spec.id}
+        # what was not acked is a dead letter, and may have succeeded with nobody but a zombie
+        lost = sorted((counted & truth.acked) - kept)
+        _expect(not lost, f"messages {lost} were counted and acked, and are not in the state of {spec.id!r}")
+
+
+def _expect_no_violation(truth: Truth) -> None:
+    _expect(not truth.violations, "; ".join(truth.violations))
+
+
+def _expect(held: bool, else_say: str) -> None:
+    if not held:
+        raise ViolationError(else_say)

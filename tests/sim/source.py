@@ -1,0 +1,101 @@
+"""A spout of a user's own, which replays by itself."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from kstorm.errors import EmitError
+from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology.component import Maybe
+from tests.sim.components import FIELDS
+from tests.sim.moods import CONTENT, Moods
+from tests.sim.truth import Message, Truth
+
+
+class Source(Spout):
+    """Emits its share of the messages; what fails, or was in flight when it died, it emits again."""
+
+    def __init__(self, truth: Truth, batch: int = 0, moods: Moods = CONTENT) -> None:
+        self.truth, self.batch, self.moods = truth, batch, moods
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """One stream."""
+        declarer.declare(*FIELDS)
+
+    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> Maybe:
+        """Begins with whatever is unfinished, or raises."""
+        super().open(config, context, collector)
+        self.moods.sulk(self.truth, "open", context)
+        self.todo = self.truth.unfinished(context.task_index, context.total_tasks)
+        self.in_flight: set[Message] = set()
+        return None
+
+    def next_tuple(self) -> Maybe:
+        """The next message, or as many as `batch` and the collector allow."""
+        if self.batch and self.todo:
+            ids = [self._begin() for _ in range(min(self.batch, len(self.todo), self.collector.capacity))]
+            messages, attempts = [message for message, _ in ids], [attempt for _, attempt in ids]
+            with self._taking_back(ids):
+                placed = self.collector.emit_batch((messages, attempts, attempts), ids)
+            self.truth.sent_batch(attempts, placed)
+        elif self.todo:
+            message, attempt = self._begin()
+            with self._taking_back([(message, attempt)]):
+                targets = self.collector.emit([message, attempt, attempt], (message, attempt))
+            self.truth.sent(attempt, targets)
+        self.moods.speak(self.truth, "next_tuple")
+        return None
+
+    def _begin(self) -> tuple[Message, int]:
+        message = self.todo.popleft()
+        self.in_flight.add(message)
+        attempt = self.truth.new_emit()
+        self.truth.attempts[message].add(attempt)
+        return message, attempt
+
+    @contextmanager
+    def _taking_back(self, ids: Sequence[tuple[Message, int]]) -> Iterator[None]:
+        """What is not emitted, as a grouping refuses it, is still to be emitted."""
+        try:
+            yield
+        except EmitError:
+            for message, attempt in ids:
+                self.in_flight.discard(message)
+                self.truth.attempts[message].discard(attempt)
+                self.todo.append(message)
+            raise
+
+    def ack(self, message_id: tuple[Message, int]) -> Maybe:
+        """The message must have been processed completely, in this very attempt."""
+        message, attempt = message_id
+        if self.truth.tracked and not self.truth.done(attempt):
+            self.truth.violations.append(f"message {message} was acked, and its tree is open")
+        self._ended(message)
+        self.truth.finished.add(message)
+        self.truth.acked.add(message)
+        self.moods.speak(self.truth, "ack")
+        return None
+
+    def fail(self, message_id: tuple[Message, int]) -> Maybe:
+        """Again."""
+        message, _ = message_id
+        self._ended(message)
+        self.todo.append(message)
+        self.moods.speak(self.truth, "fail")
+        return None
+
+    def activate(self) -> None:
+        """Nothing, or it raises."""
+        self.moods.sulk(self.truth, "activate", self.context)
+
+    def deactivate(self) -> None:
+        """Nothing, or it raises."""
+        self.moods.sulk(self.truth, "deactivate", self.context)
+
+    def close(self) -> None:
+        """Nothing, or it raises."""
+        self.moods.speak(self.truth, "close")
+
+    def _ended(self, message: Message) -> None:
+        if message not in self.in_flight:
+            self.truth.violations.append(f"a spout task was told of message {message}, which it has not in flight")
+        self.in_flight.discard(message)

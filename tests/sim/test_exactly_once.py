@@ -1,0 +1,42 @@
+"""Exactly once, whatever dies: a spout with positions, bolts that split, count and join, and raise at any point.
+
+In the end each part of each message is in exactly one committed record, the counts of a key are 1, 2, … n, the recovered
+state has n, and nothing is left anywhere.
+"""
+
+from collections import Counter
+from multiprocessing import get_context
+from os import cpu_count
+
+import pytest
+
+from tests.sim.exactly_once.mutants import mutants
+from tests.sim.exactly_once.world import explore_exactly_once
+from tests.sim.mutant import Mutant
+
+SCHEDULES = 1000
+
+
+@pytest.mark.timeout(900)  # half a minute on two idle processors
+def test_everything_counts_once() -> None:
+    """Whatever dies, and every kind of fault is made. A failing schedule says its seed."""
+    with get_context("spawn").Pool(cpu_count()) as pool:
+        met = sum(pool.imap_unordered(explore_exactly_once, range(SCHEDULES), 20), Counter[str]())
+    wanted = [
+        "kill",
+        "zombie",
+        "scale",
+        "stall",
+        "compaction",
+        "zombie refused",
+        "transaction refused: ILLEGAL_GENERATION",
+    ]
+    assert {what: met[what] for what in wanted if met[what] < SCHEDULES / 2} == {}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.rule)
+def test_the_simulation_notices_when_a_rule_is_switched_off(mutant: Mutant) -> None:
+    """Within a bounded number of schedules."""
+    found = mutant.hunt()
+    assert found is not None, f"not noticed within {mutant.within} schedules"

@@ -1,0 +1,164 @@
+"""Random topologies: chains, fans, diamonds that join, collectors that anchor to many trees."""
+
+from collections.abc import Callable
+from random import Random
+
+from kstorm.topology import BoltDeclarer, Config, Topology, TopologyBuilder
+from tests.sim.components import (
+    NO_FAULTS,
+    SIDE,
+    BatchRelay,
+    Collect,
+    Faults,
+    Join,
+    LateRelay,
+    Relay,
+    Tally,
+)
+from tests.sim.groupings import FOR_EVER, Picky
+from tests.sim.kafka_source import SourceTopic
+from tests.sim.moods import Moods
+from tests.sim.slow import AsyncTally, SlowBatchRelay, SlowRelay, SlowSource, SlowTally
+from tests.sim.source import Source
+from tests.sim.truth import Truth
+
+TIMEOUT = 30.0
+TICK_SECS = 10
+
+
+def random_topology(random: Random, truth: Truth, source: SourceTopic | None = None, gentle: bool = False) -> Topology:
+    """A topology of two to six components. With a `source` its spout is a `KafkaSpout` on that.
+
+    `gentle`: all bolts behave, and none waits for a tick.
+    """
+    config = Config(
+        topology_message_timeout_secs=TIMEOUT,
+        topology_acker_executors=random.choice((1, 1, 2)) if truth.tracked else 0,
+        topology_acker_tasks=random.choice((1, 2, 4)),
+        topology_max_spout_pending=random.choice((2, 5, 2000)),
+        topology_frame_max_tuples=random.choice((1, 3, 4000)),
+    )
+    wiring = _Wiring(TopologyBuilder("sim", config), random, truth, source, gentle)
+    shapes: list[Callable[[], None]] = [wiring.chain, wiring.fan]
+    if truth.tracked:  # a join holds tuples, and they are lost with it
+        shapes.append(wiring.diamond)
+    random.choice(shapes if gentle else [*shapes, wiring.collector])()
+    return wiring.builder.build()
+
+
+def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> Topology:
+    """One spout, two branches, a join that anchors to both and holds; one branch fails every seventh message once."""
+    builder = TopologyBuilder("diamond", Config(topology_acker_executors=acker_executors))
+    builder.set_spout("source", Source(truth))
+    builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping("source")
+    builder.set_bolt("right", Relay(truth), 2).shuffle_grouping("source")
+    join = builder.set_bolt("join", Join(truth), 2)
+    join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
+    builder.set_bolt("sink", Tally(truth)).fields_grouping("join", "message")
+    return builder.build()
+
+
+_RELAYS = (Relay, Relay, BatchRelay, BatchRelay, SlowRelay, SlowBatchRelay)
+
+
+class _Wiring:
+    """Shapes, each drawn on one builder."""
+
+    def __init__(
+        self, builder: TopologyBuilder, random: Random, truth: Truth, source: SourceTopic | None, gentle: bool
+    ) -> None:
+        self.builder, self.random, self.truth, self.source, self.gentle = builder, random, truth, source, gentle
+        self.good = gentle or random.random() < 0.3
+        """Whether all bolts behave."""
+        moods = Moods(random.random() < 0.3, not self.good and random.random() < 0.3)
+        own = random.choice((Source, Source, SlowSource))
+        spout = own(truth, random.choice((0, 0, 3)), moods) if source is None else source.spout(moods)
+        parallelism, tasks = self._sizes()
+        builder.set_spout("source", spout, parallelism).set_num_tasks(tasks)
+
+    def chain(self) -> None:
+        """source → relay → … → tally."""
+        before = "source"
+        for number in range(self.random.randint(1, 3)):
+            before = self._relay(f"relay{number}", before)
+        self._tally("tally", before)
+
+    def fan(self) -> None:
+        """A relay with two streams, each with consumers of its own; one stream with two."""
+        kind, children = self.random.choice(_RELAYS), self.random.choice((0, 1, 3))
+        fan = kind(self.truth, children, side=2, loose=True, faults=self._faults())
+        self._any_grouping(self._bolt("fan", fan), "source")
+        self._tally("tally", "fan")
+        self._relay("relay", "fan", self.random.choice(("default", SIDE)))
+        self._any_grouping(self._bolt("end", Relay(self.truth, 0)), "fan", SIDE)
+
+    def diamond(self) -> None:
+        """Two branches that a join anchors to both; each gives it one tuple an attempt."""
+        for branch in ("left", "right"):
+            kind = self.random.choice(_RELAYS)
+            bolt = self._bolt(branch, kind(self.truth, faults=self._faults()))
+            if self.random.random() < 0.3:
+                bolt.custom_grouping("source", self._picky("source"))
+            else:
+                bolt.shuffle_grouping("source")
+        join = self._bolt("join", Join(self.truth, self._faults()))
+        join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
+        self._tally("tally", "join")
+
+    def collector(self) -> None:
+        """A bolt that anchors to several messages at once."""
+        self._relay("relay", "source")
+        collect = self._bolt("collect", Collect(self.truth, self.random.randint(2, 4), self._faults()))
+        self._any_grouping(collect, "relay").add_configurations(topology_tick_tuple_freq_secs=TICK_SECS)
+        self._relay("end", "collect", children=0)
+
+    def _relay(self, name: str, before: str, stream: str = "default", children: int | None = None) -> str:
+        some = self.random.choice((1, 1, 2)) if children is None else children
+        kind = self.random.choice(_RELAYS if self.gentle else (*_RELAYS, LateRelay))
+        relay = kind(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
+        bolt = self._any_grouping(self._bolt(name, relay), before, stream)
+        if kind is LateRelay:
+            bolt.add_configurations(topology_tick_tuple_freq_secs=TICK_SECS)
+        return name
+
+    def _tally(self, name: str, before: str) -> None:
+        kind = self.random.choice((Tally, Tally, AsyncTally, SlowTally))
+        self._bolt(name, kind(self.truth, self._faults())).fields_grouping(before, "message")
+        if self.random.random() < 0.5:
+            self._any_grouping(self._bolt(f"after_{name}", Relay(self.truth, 0)), name)
+
+    def _bolt(self, name: str, bolt: Relay | Join | Collect | Tally) -> BoltDeclarer:
+        parallelism, tasks = self._sizes()
+        return self.builder.set_bolt(name, bolt, parallelism).set_num_tasks(tasks)
+
+    def _any_grouping(self, bolt: BoltDeclarer, before: str, stream: str = "default") -> BoltDeclarer:
+        match self.random.randrange(7):
+            case 0:
+                return bolt.fields_grouping(before, "message", stream)
+            case 1:
+                return bolt.partial_key_grouping(before, ["message"], stream)
+            case 2:
+                return bolt.global_grouping(before, stream)
+            case 3:
+                return bolt.all_grouping(before, stream)
+            case 4 if before == "source" or not self.good:  # what a bolt cannot emit fails, and is replayed
+                return bolt.custom_grouping(before, self._picky(before), stream)
+            case _:
+                return bolt.shuffle_grouping(before, stream)
+
+    def _picky(self, before: str) -> Picky:
+        refused = [range(1, 2), range(2, 3), range(1, 4)]
+        if self.source is not None and (before == "source" or self.source.gives_up):
+            refused.append(FOR_EVER)
+        return Picky(self.truth, self.random.choice(refused))
+
+    def _sizes(self) -> tuple[int, int]:
+        parallelism = self.random.choice((1, 1, 2))
+        return parallelism, parallelism + self.random.choice((0, 0, 1))
+
+    def _faults(self) -> Faults:
+        if self.good:
+            return NO_FAULTS
+        fail, error, forget = (self.random.choice((0, 0, 3, 7)) for _ in range(3))
+        ever = self.source is not None and self.source.gives_up and self.random.random() < 0.5
+        return Faults(fail, error, forget, ever, moody=error == 7)

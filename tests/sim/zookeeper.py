@@ -1,0 +1,267 @@
+"""A ZooKeeper in memory, and the sessions in which the runtime's own leases take locks and write offsets in it.
+
+What is simulated is what leases see of ZooKeeper: nodes with versions, ephemeral nodes that go with their session,
+watches that fire once, answers that get lost after the request was done or before, sessions that expire unheard.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
+
+from kstorm.kafka.ports import Ownership
+from kstorm.runtime.zookeeper.lease import Lease
+from kstorm.testing.scheduler import Step
+
+_MOST_TRIES = 50
+_NO_LOCK = nullcontext()  # all is done by one thread here
+_HEARD_FIRST = 0.2
+"""Probability that a client hears of its session's end before it sends what it was about to send."""
+
+T = TypeVar("T")
+Watch = Callable[..., object]
+
+
+class Host(Protocol):
+    """A process that has a session."""
+
+    background: list[Callable[[], list[Step]]]
+    dead: bool
+    zombie: bool
+
+    def wake(self) -> None:
+        """It may have something to do."""
+
+    def ask_again(self) -> None:
+        """Its spouts may have something to emit."""
+
+
+class Stat(NamedTuple):
+    """What kazoo's `ZnodeStat` tells of a node, as far as leases ask."""
+
+    version: int
+    last_modified_transaction_id: int
+    owner_session_id: int
+
+
+@dataclass
+class _Node:
+    data: bytes
+    stat: Stat
+
+
+class SimulatedZooKeeper:
+    """The server. `written` is told of each write of a node that is not ephemeral: its path, what it held, what it holds,
+    and the session that wrote it."""
+
+    versioned: ClassVar[bool] = True
+    """Whether writes that name a version are held to it; a test switches it off to see what it is for."""
+
+    def __init__(self, random: Random, written: Callable[[str, bytes | None, bytes, int], None]) -> None:
+        self.random, self._written = random, written
+        self.lossy = 0.0
+        """Probability that a connection breaks at a request; half of those were done all the same."""
+        self.down = False
+        """Whether it can be reached."""
+        self.sessions: dict[int, SimulatedSession] = {}
+        """Those that have not expired."""
+        self.writers: dict[str, int] = {}
+        """The session that wrote each node last."""
+        self.unfair: list[str] = []
+        """Paths from which a session was fenced that held their lock all the time."""
+        self._nodes: dict[str, _Node] = {}
+        self._watches: dict[str, list[Watch]] = {}
+        self._transactions = 0
+        self._last_session = 0
+
+    def begin(self, session: "SimulatedSession") -> int:
+        """A new session."""
+        self._last_session += 1
+        self.sessions[self._last_session] = session
+        return self._last_session
+
+    def expire(self, number: int) -> None:
+        """Ends a session; its client is not told before it asks."""
+        del self.sessions[number]
+        for path in [path for path, node in self._nodes.items() if node.stat.owner_session_id == number]:
+            self.delete(path)
+
+    def expire_the_dead(self) -> bool:
+        """Ends the sessions whose processes do not answer; whether there were any."""
+        dead = [number for number, session in self.sessions.items() if session.process.dead or session.process.zombie]
+        for number in dead:
+            self.expire(number)
+        return bool(dead)
+
+    def restart(self) -> None:
+        """It can be reached again."""
+        self.down = False
+        for session in self.sessions.values():
+            session.process.wake()
+
+    def read(self, path: str, watch: Watch | None) -> tuple[bytes, Stat]:
+        """A node's data. The watch fires at its next change."""
+        if path not in self._nodes:
+            raise NoNodeError
+        if watch is not None:
+            self._watches.setdefault(path, []).append(watch)
+        return self._nodes[path].data, self._nodes[path].stat
+
+    def owner(self, path: str) -> int | None:
+        """The session that an ephemeral node goes with; None if there is no such node."""
+        node = self._nodes.get(path)
+        return None if node is None else node.stat.owner_session_id
+
+    def create(self, path: str, data: bytes, by: int, ephemeral: bool) -> Stat:
+        """A new node."""
+        if path in self._nodes:
+            raise NodeExistsError
+        return self._put(path, data, 0, by if ephemeral else 0, by)
+
+    def write(self, path: str, data: bytes, version: int, by: int) -> Stat:
+        """New data for a node whose version is `version`."""
+        if path not in self._nodes:
+            raise NoNodeError
+        stat = self._nodes[path].stat
+        if self.versioned and version not in (-1, stat.version):
+            raise BadVersionError
+        return self._put(path, data, stat.version + 1, stat.owner_session_id, by)
+
+    def delete(self, path: str) -> None:
+        """No node any more."""
+        if self._nodes.pop(path, None) is None:
+            raise NoNodeError
+        self._fire(path)
+
+    def _put(self, path: str, data: bytes, version: int, owner: int, by: int) -> Stat:
+        self._transactions += 1
+        before = self._nodes.get(path)
+        stat = Stat(version, self._transactions, owner)
+        self._nodes[path] = _Node(data, stat)
+        if not owner:
+            self._written(path, None if before is None else before.data, data, by)
+        self.writers[path] = by
+        self._fire(path)
+        return stat
+
+    def _fire(self, path: str) -> None:
+        for watch in self._watches.pop(path, ()):
+            watch()
+
+
+class SimulatedSession:
+    """One process's way to ZooKeeper: what `kstorm.runtime.zookeeper.offsets.Session` asks for, done in steps of the process."""
+
+    def __init__(self, zookeeper: SimulatedZooKeeper, process: Host) -> None:
+        self.process = process
+        self._zookeeper = zookeeper
+        self._leases: list[Lease] = []
+        self._number = zookeeper.begin(self)
+        process.background.append(self.ready)
+
+    def ready(self) -> list[Step]:
+        """What could be done for the leases now."""
+        if self._zookeeper.down:
+            return []
+        steps: list[Step] = [partial(self._advance, lease) for lease in self._leases if lease.has_work]
+        if not self._is_alive and (not steps or self._zookeeper.random.random() < _HEARD_FIRST):
+            steps = [self._hear_of_the_end]
+        return steps
+
+    def add(self, lease: Lease) -> None:
+        """See `Session`."""
+        self._leases.append(lease)
+        self.process.wake()
+
+    def save(self, lease: Lease, data: bytes) -> None:
+        """See `Session`."""
+        lease.queued = data
+        self.process.wake()
+
+    def release(self, lease: Lease) -> None:
+        """See `Session`."""
+        lease.leaving = True
+        self.process.wake()
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Does the work there is, as nobody else would."""
+        for _ in range(_MOST_TRIES):
+            steps = self.ready()
+            if condition() or not steps:
+                break
+            steps[0]()
+        return condition()
+
+    def wake(self, *_: Any) -> None:
+        """See `Session`."""
+        for lease in self._leases:
+            lease.look_again()
+        self.process.wake()
+
+    def problem(self, *_: Any) -> str:
+        """None that a simulated spout should hear of."""
+        return ""
+
+    def _advance(self, lease: Lease) -> None:
+        held = lease.ownership is Ownership.HELD and not lease.leaving
+        number = self._number
+        try:
+            lease.take_turn(self, _NO_LOCK)
+        except (ConnectionLoss, SessionExpiredError):
+            return
+        if held and lease.ownership is Ownership.FENCED and self._number == number and self._is_alive:
+            self._zookeeper.unfair.append(lease.path)
+        if lease.gone:
+            self._leases.remove(lease)
+        self.process.ask_again()
+
+    def _hear_of_the_end(self) -> None:
+        for lease in self._leases:
+            lease.lost()
+        self._number = self._zookeeper.begin(self)
+
+    @property
+    def _is_alive(self) -> bool:
+        return self._number in self._zookeeper.sessions
+
+    # What leases use of a kazoo client. A session that expired may be replaced between two requests of one turn.
+
+    @property
+    def client_id(self) -> tuple[int, bytes]:
+        """The session."""
+        return self._number, b""
+
+    def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """As kazoo's."""
+        return self._request(lambda: self._zookeeper.read(path, watch))
+
+    def create(self, path: str, data: bytes, *, ephemeral: bool = False, makepath: bool = True) -> None:
+        """As kazoo's."""
+        self._request(lambda: self._zookeeper.create(path, data, self._number, ephemeral))
+
+    def set(self, path: str, data: bytes, version: int = -1) -> Stat:
+        """As kazoo's."""
+        return self._request(lambda: self._zookeeper.write(path, data, version, self._number))
+
+    def delete(self, path: str) -> None:
+        """As kazoo's."""
+        self._request(lambda: self._zookeeper.delete(path))
+
+    def _request(self, do: Callable[[], T]) -> T:
+        zookeeper = self._zookeeper
+        chance = zookeeper.random.random
+        if not self._is_alive:
+            if chance() < 0.5:
+                raise SessionExpiredError
+            self._hear_of_the_end()
+        broken = chance() < zookeeper.lossy
+        if broken and chance() < 0.5:
+            raise ConnectionLoss
+        answer = do()
+        if broken:
+            raise ConnectionLoss
+        return answer

@@ -1,0 +1,155 @@
+"""Engines driven by hand: a test says what happens, and looks at the effects."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+from kstorm.core.engine import (
+    AckerEngine,
+    BoltEngine,
+    Effect,
+    Engine,
+    ExactBoltEngine,
+    ExactSpoutEngine,
+    Record,
+    SpoutEngine,
+    Unit,
+)
+from kstorm.core.engine.effects import Open, Run, Send
+from kstorm.core.exact import UndoableState
+from kstorm.core.state import TaskState
+from kstorm.core.tasks import drive
+from kstorm.core.wire import VERSION, TupleFrame, encode
+from kstorm.topology import Topology
+
+T = TypeVar("T")
+
+
+class Journal:
+    """Keeps what an engine tells."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[str, str]] = []
+        self.events: list[str] = []
+
+    def error(self, error: BaseException, doing: str, task: int) -> None:
+        self.errors.append((str(error), doing))
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.events.append(event)
+
+    warning = info
+
+    def made(self, task: Any, task_id: int) -> None:
+        self.events.append("made")
+
+
+class Driven:
+    """An engine whose user code runs at once, whose sends arrive when the test says so, and whose other effects are kept."""
+
+    def __init__(self, engine: Engine[Any]) -> None:
+        self.engine = engine
+        self.effects: list[Effect] = []
+        """Those that were not carried out: all but `Run` and `Open`."""
+        self.units: list[Unit] = []
+        """One for each record that is on its way."""
+        self.now = 0.0
+        self.opens = True
+        """Whether `Open` is answered at once."""
+
+    def do(self, effects: Sequence[Effect]) -> list[Effect]:
+        """Carries out effects, and returns what is left of them and of what followed."""
+        before = len(self.effects)
+        waiting = list(effects)
+        while waiting:
+            effect = waiting.pop(0)
+            if isinstance(effect, Run):
+                asyncio.run(drive(effect.steps))
+                waiting += self.engine.ran(effect, self.now)
+            elif isinstance(effect, Open) and self.opens:
+                waiting += self.engine.opened(effect.task, (), self.now)
+            else:
+                if isinstance(effect, Send):
+                    self.units += [effect.unit] * len(effect.records)
+                self.effects.append(effect)
+        return self.effects[before:]
+
+    def assign(self, **committed: int) -> list[Effect]:
+        """`assign(t0=7)`: task 0, whose input goes on at offset 7."""
+        return self.do(self.engine.assigned({int(name[1:]): offset for name, offset in committed.items()}, self.now))
+
+    def poll(self, task: int, *records: Record) -> list[Effect]:
+        return self.do(self.engine.polled([(self.engine.slots[task], records)], Unit(), self.now))
+
+    def tick(self, seconds: float) -> list[Effect]:
+        self.now += seconds
+        return self.do(self.engine.tick(self.now))
+
+    def deliver(self) -> list[Effect]:
+        """Everything that was sent arrives."""
+        units, self.units = self.units, []
+        for unit in units:
+            unit.delivered()
+        return self.do(self.engine.confirmed(self.now))
+
+    def take(self, kind: type[T]) -> list[T]:
+        """The effects of a kind that were kept; they are kept no longer."""
+        found: list[Any] = [effect for effect in self.effects if isinstance(effect, kind)]
+        self.effects = [effect for effect in self.effects if not isinstance(effect, kind)]
+        return found
+
+
+def bolt_engine(topology: Topology, component: str, journal: Journal | None = None) -> BoltEngine:
+    """With ids 1, 2, 3 … and state in memory."""
+    return BoltEngine(
+        topology,
+        component,
+        journal or Journal(),
+        next_id=count(1).__next__,
+        load_state=lambda task: TaskState(lambda key: None, lambda: ()),
+    )
+
+
+def spout_engine(topology: Topology, component: str, journal: Journal | None = None) -> SpoutEngine:
+    """With ids 1, 2, 3 …"""
+    return SpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
+
+
+def exact_bolt_engine(
+    topology: Topology, component: str, left: Iterable[tuple[bytes, bytes]] = (), journal: Journal | None = None
+) -> ExactBoltEngine:
+    """The same, exactly once. `left`: what a former owner of any task has not finished."""
+    return ExactBoltEngine(
+        topology,
+        component,
+        journal or Journal(),
+        next_id=count(1).__next__,
+        load_state=lambda task: UndoableState(lambda key: None, lambda: ()),
+        load_unfinished=lambda task: left,
+    )
+
+
+def exact_spout_engine(topology: Topology, component: str) -> ExactSpoutEngine:
+    """With ids 1, 2, 3 …"""
+    return ExactSpoutEngine(topology, component, Journal(), next_id=count(1).__next__)
+
+
+def acker_engine(
+    topology: Topology, journal: Journal | None = None, stored: Iterable[tuple[bytes, bytes]] = ()
+) -> AckerEngine:
+    """With what is stored of each task."""
+    return AckerEngine(topology, journal or Journal(), load_rows=lambda task: stored, now=0.0)
+
+
+def topics(sends: Iterable[Send]) -> list[str]:
+    """Where the records go, in the order in which they are sent."""
+    return [record.topic for send in sends for record in send.records]
+
+
+def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> Record:
+    """A frame of one-field tuples, each in a tree of its own."""
+    ids = b"".join((100 * offset + at + 1).to_bytes(8, "little") for at in range(len(words)))
+    return Record(
+        offset, encode(TupleFrame(VERSION, component, task, "default", len(words), ids, ids, {}, [list(words)]))
+    )

@@ -1,0 +1,90 @@
+"""One task that is processed exactly once, by itself."""
+
+from itertools import count
+from typing import Any
+
+from kstorm.core.exact import ExactBoltTask, UndoableState
+from kstorm.core.exact.unfinished import Left, read_pair
+from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, pack_ids, unpack_ids
+from kstorm.topology import BasicBolt, Bolt, Config, TopologyBuilder, TopologyContext
+from tests.unit.core.bolt_harness import Words
+
+
+class ExactHarness:
+    """Task 0 of the bolt "bolt". Tuple `row` of the frame at `offset` has the root 100 * offset + row + 1, and the same edge."""
+
+    def __init__(self, bolt: Bolt | BasicBolt, **settings: Any) -> None:
+        builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
+        builder.set_spout("words", Words())
+        builder.set_bolt("bolt", bolt).shuffle_grouping("words")
+        builder.set_bolt("next", Bolt()).shuffle_grouping("bolt")
+        topology = builder.build()
+        self.outbox = Outbox(topology)
+        self.errors: list[str] = []
+        powers = count(20)
+        self.task = ExactBoltTask(
+            topology,
+            "bolt",
+            0,
+            bolt,
+            self.outbox,
+            lambda: 1 << next(powers),
+            lambda error, doing: self.errors.append(str(error)),
+        )
+        self.task.state = self.state = UndoableState(lambda key: None, lambda: ())
+        bolt.prepare(
+            self.task.config,
+            TopologyContext(topology, "bolt", 0),
+            *((self.task.collector,) if isinstance(bolt, Bolt) else ()),
+        )
+
+    def give(self, offset: int, *words: str) -> None:
+        """A frame of words comes."""
+        for _ in self.task.receive(self.frame(offset, *words), offset):
+            pass
+
+    def frame(self, offset: int, *words: str) -> TupleFrame:
+        """A frame of words."""
+        ids = pack_ids([100 * offset + row + 1 for row in range(len(words))])
+        return TupleFrame(VERSION, "words", 1, "default", len(words), ids, ids, {}, [list(words)])
+
+    def retry(self, seconds: float) -> None:
+        """Time passes, and what is due is tried again."""
+        for _ in self.task.retry(self.task.now + seconds):
+            pass
+
+    def left(self) -> dict[int, list[Left] | None]:
+        """What a cut now writes of what is not finished, by offset; None where nothing is left."""
+        pairs = self.task.rows.changes()
+        return {
+            int.from_bytes(key[1:], "big"): None if value is None else read_pair(key, value)[1] for key, value in pairs
+        }
+
+    def acks(self) -> dict[int, int]:
+        """The XOR by root that left for the ackers, as far as it is not 0."""
+        frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
+        return {
+            root: val
+            for frame in frames
+            for root, val in zip(unpack_ids(frame.roots), unpack_ids(frame.vals), strict=True)
+        }
+
+    def sent(self) -> list[tuple[Any, int, int]]:
+        """Every tuple that left: its word, root and edge."""
+        return [(word, *pair) for word, pairs in self.sent_with_trees() for pair in pairs.items()]
+
+    def sent_with_trees(self) -> list[tuple[Any, dict[int, int]]]:
+        """Every tuple that left: its word, and its edge by root."""
+        tuples: list[tuple[Any, dict[int, int]]] = []
+        for send in self.outbox.drain_tuples():
+            frame = decode(TupleFrame, send.value)
+            ids = zip(unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True)
+            for row, (word, (root, edge)) in enumerate(zip(frame.columns[0], ids, strict=True)):
+                tuples.append((word, {root: edge, **frame.more.get(row, {})}))
+        return tuples
+
+    def written(self) -> list[Outgoing]:
+        """The records of sinks."""
+        records, self.outbox.records = self.outbox.records, []
+        return records

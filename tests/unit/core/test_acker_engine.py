@@ -1,0 +1,234 @@
+"""An acker's process: completions leave at once, the ledger is stored behind them, and a task takes its last checkpoint along."""
+
+from typing import Any
+
+from kstorm.core.engine import Record
+from kstorm.core.engine.effects import Close, Commit, Effect, Keep, Release, Send, Transact
+from kstorm.core.ledger import Ledger
+from kstorm.core.outbox import CompletionBox
+from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
+from kstorm.testing import FeederSpout
+from kstorm.topology import Bolt, Config, Topology, TopologyBuilder, Tuple
+from tests.unit.core.engines import Driven, Journal, acker_engine, topics
+
+OPEN, ENDED = 7, 8  # roots
+
+
+class Sink(Bolt):
+    def execute(self, tuple: Tuple) -> None:
+        pass
+
+
+def topology(**settings: Any) -> Topology:
+    builder = TopologyBuilder("t", Config(topology_acker_tasks=2, **settings))
+    builder.set_spout("spout", FeederSpout("word"))
+    builder.set_bolt("sink", Sink()).shuffle_grouping("spout")
+    return builder.build()
+
+
+def ackers(journal: Journal | None = None, **settings: Any) -> Driven:
+    """An engine that has the task 0, whose input goes on at offset 3."""
+    driven = Driven(acker_engine(topology(**settings), journal))
+    driven.assign(t0=3)
+    driven.effects.clear()
+    return driven
+
+
+def begins(offset: int, *roots: int) -> Record:
+    """Trees begin with an edge that is their root's number."""
+    packed = pack_ids(roots)
+    task = topology().task_ids("spout")[0]
+    return Record(offset, encode(AckFrame(VERSION, task, init_roots=packed, init_vals=packed)))
+
+
+def acks(offset: int, *roots: int) -> Record:
+    """Acks of those edges."""
+    return Record(offset, encode(AckFrame(VERSION, 0, roots=pack_ids(roots), vals=pack_ids(roots))))
+
+
+def trees(transact: Transact) -> int:
+    """The rows that would be restored from the changes of the task 0."""
+    ledger = Ledger(CompletionBox(topology()))
+    ledger.restore([(key, value) for key, value in transact.changes[0] if value is not None])
+    return len(ledger)
+
+
+def left(effects: list[Effect]) -> list[Effect]:
+    return [effect for effect in effects if isinstance(effect, Close | Release)]
+
+
+# Frames.
+
+
+def test_a_completion_leaves_at_once() -> None:
+    """It does not wait for a checkpoint, which costs up to a second."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
+    ((record,),) = [send.records for send in acker.take(Send)]
+    assert record.topic == "t.spout.__completions"
+    assert unpack_ids(decode(CompletionFrame, record.value).acked) == (ENDED,)
+
+
+def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_applied() -> None:
+    acker = ackers()
+    acker.poll(0, begins(3, ENDED), Record(4, b"?"), acks(5, ENDED))
+    assert sorted(topics(acker.take(Send))) == ["t.__dead_letters", "t.spout.__completions"]
+    assert acker.engine.dead_letters == 1
+    acker.tick(0)
+    assert acker.take(Commit) == []  # the letter has not arrived
+    acker.deliver()
+    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 6}]
+
+
+# Checkpoints.
+
+
+def test_a_checkpoint_waits_for_the_completions_and_the_disk_for_the_checkpoint() -> None:
+    """A row that is gone from the ledger, and whose completion is lost, would never be completed."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
+    acker.tick(0)
+    assert acker.take(Transact) == []
+    acker.deliver()
+    (transact,) = acker.take(Transact)
+    assert (transact.offsets, trees(transact)) == ({0: 5}, 1)
+    assert acker.take(Keep) == []
+    acker.do(acker.engine.committed(transact, {0: 41}, acker.now))
+    (keep,) = acker.take(Keep)
+    assert (keep.changes, keep.reached) == (transact.changes, {0: 41})
+
+
+def test_what_is_applied_after_the_cut_is_the_next_checkpoints() -> None:
+    """Neither its rows nor its offset are in the one that waits."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
+    acker.tick(0)
+    acker.poll(0, begins(5, 9))
+    acker.deliver()
+    (first,) = acker.take(Transact)
+    assert (first.offsets, trees(first)) == ({0: 5}, 1)
+    acker.do(acker.engine.committed(first, {0: 1}, acker.now))
+    acker.tick(1)
+    (second,) = acker.take(Transact)
+    assert second.offsets == {0: 6}
+
+
+def test_buckets_whose_completions_do_not_arrive_in_time_are_taken_again() -> None:
+    """The checkpoint is given up: nothing of it is written, and the next one has all of it."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
+    acker.tick(0)
+    acker.tick(11)
+    assert acker.take(Transact) == []
+    acker.deliver()
+    assert acker.take(Transact) == []
+    acker.tick(1)
+    (transact,) = acker.take(Transact)
+    assert (transact.offsets, trees(transact)) == ({0: 5}, 1)
+
+
+def test_where_no_bucket_changed_the_offset_alone_is_committed() -> None:
+    """Once, and without a transaction: trees that began and ended since the last checkpoint leave no trace."""
+    acker = ackers()
+    acker.poll(0, begins(3, ENDED), acks(4, ENDED))
+    acker.deliver()
+    acker.tick(1)
+    assert acker.take(Transact) == []
+    assert [(commit.offsets, commit.waits) for commit in acker.take(Commit)] == [({0: 5}, False)]
+    assert acker.tick(1) == []
+
+
+def test_one_checkpoint_at_a_time() -> None:
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN))
+    acker.tick(0)
+    (first,) = acker.take(Transact)
+    acker.poll(0, begins(4, 9))
+    acker.tick(5)
+    assert acker.take(Transact) == []
+    acker.do(acker.engine.committed(first, {0: 1}, acker.now))
+    acker.tick(0)
+    (second,) = acker.take(Transact)
+    assert (first.offsets, second.offsets) == ({0: 4}, {0: 5})
+
+
+def test_a_restored_ledger_completes_what_it_held() -> None:
+    """And skips what its buckets include."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN))
+    acker.tick(0)
+    (transact,) = acker.take(Transact)
+    stored = [(key, value) for key, value in transact.changes[0] if value is not None]
+    next_one = Driven(acker_engine(topology(), stored=stored))
+    next_one.assign(t0=3)
+    next_one.poll(0, begins(3, OPEN), acks(4, OPEN))
+    assert topics(next_one.take(Send)) == ["t.spout.__completions"]
+
+
+# Tasks that leave.
+
+
+def test_a_task_that_leaves_takes_a_last_checkpoint() -> None:
+    """It is released when that is on the disk; other tasks have no part in it."""
+    acker = ackers()
+    acker.assign(t1=0)
+    acker.poll(0, begins(3, OPEN))
+    acker.poll(1, begins(0, 9))
+    effects = acker.do(acker.engine.revoked([0], 0.0))
+    (transact,) = acker.take(Transact)
+    assert (left(effects), transact.offsets, set(transact.changes)) == ([], {0: 4}, {0})
+    effects = acker.do(acker.engine.committed(transact, {0: 0}, 0.0))
+    assert [type(effect) for effect in effects] == [Keep, Close, Release]
+    assert set(acker.engine.slots) == {1}
+
+
+def test_a_task_that_leaves_without_a_changed_bucket_waits_for_its_commit() -> None:
+    """The group could else give the task to another process, which would begin before the offset."""
+    acker = ackers()
+    acker.poll(0, begins(3, ENDED), acks(4, ENDED))
+    acker.deliver()
+    assert left(acker.do(acker.engine.revoked([0], 0.0))) == []
+    (commit,) = acker.take(Commit)
+    assert (commit.offsets, commit.waits) == ({0: 5}, True)
+    assert left(acker.do(acker.engine.committed(commit, {}, 0.0))) == [Close(0), Release(0)]
+
+
+def test_a_task_that_leaves_does_not_wait_for_ever() -> None:
+    """What does not arrive is not covered by an offset, so the next owner applies it again."""
+    journal = Journal()
+    acker = ackers(journal)
+    acker.poll(0, begins(3, OPEN, ENDED), acks(4, ENDED))
+    acker.do(acker.engine.revoked([0], 0.0))
+    assert left(acker.tick(9)) == []
+    assert left(acker.tick(2)) == [Close(0), Release(0)]
+    assert "task_left_without_checkpoint" in journal.events
+    assert [*acker.take(Transact), *acker.take(Commit)] == []
+
+
+def test_a_task_that_leaves_waits_for_the_checkpoint_that_is_being_written() -> None:
+    """There is one transaction at a time; its own last one comes after."""
+    acker = ackers()
+    acker.poll(0, begins(3, OPEN))
+    acker.tick(0)
+    (first,) = acker.take(Transact)
+    acker.poll(0, begins(4, 9))
+    acker.do(acker.engine.revoked([0], 0.0))
+    assert acker.take(Transact) == []
+    acker.do(acker.engine.committed(first, {0: 0}, 0.0))
+    (last,) = acker.take(Transact)
+    assert (first.offsets, last.offsets) == ({0: 4}, {0: 5})
+    assert left(acker.do(acker.engine.committed(last, {0: 1}, 0.0))) == [Close(0), Release(0)]
+
+
+# Time.
+
+
+def test_rows_age_once_per_message_timeout_however_often_the_clock_is_looked_at() -> None:
+    """A row of a tree that nobody begins is dropped after three."""
+    acker = ackers(topology_message_timeout_secs=30)
+    acker.poll(0, acks(3, OPEN))
+    rows = []
+    for _ in range(9):
+        acker.tick(10)
+        rows.append(len(acker.engine.tasks[0]))
+    assert rows == [1] * 8 + [0]

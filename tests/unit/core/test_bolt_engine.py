@@ -1,0 +1,371 @@
+"""A bolt's process: what leaves when, and what happens to a task that comes, goes, or does both at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kstorm.core.engine import Unit
+from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
+from kstorm.core.tasks import drive
+from kstorm.errors import FencedError
+from kstorm.testing import FeederSpout
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from tests.unit.core.engines import Driven, Journal, bolt_engine, frame, topics
+
+
+class Echo(BasicBolt):
+    """Passes words on."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit([tuple["word"]])
+
+
+class Count(StatefulBasicBolt):
+    """Counts words, and ticks."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        word = "tick" if tuple.is_tick else tuple["word"]
+        self.state.put(word, self.state.get(word, 0) + 1)
+        collector.emit([word, self.state.get(word)])
+
+
+class Gate(BasicBolt):
+    """Waits at "b"."""
+
+    def __init__(self) -> None:
+        self.executed: list[str] = []
+        self.at_b, self.go_on = asyncio.Event(), asyncio.Event()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Gate":
+        return self
+
+    async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        self.executed.append(tuple["word"])
+        if tuple["word"] == "b":
+            self.at_b.set()
+            await self.go_on.wait()
+
+
+class Sink(Bolt):
+    """Acks nothing."""
+
+    def execute(self, tuple: Tuple) -> None:
+        pass
+
+
+def topology(bolt: Bolt | BasicBolt, **settings: Any) -> Topology:
+    builder = TopologyBuilder("t", Config(**settings))
+    builder.set_spout("words", FeederSpout("word"))
+    builder.set_bolt("bolt", bolt, 2).shuffle_grouping("words")
+    if not isinstance(bolt, Gate):
+        builder.set_bolt("sink", Sink()).shuffle_grouping("bolt")
+    return builder.build()
+
+
+def driven(bolt: Bolt | BasicBolt, journal: Journal | None = None, **settings: Any) -> Driven:
+    return Driven(bolt_engine(topology(bolt, **settings), "bolt", journal))
+
+
+# Results, acks, offsets.
+
+
+def test_an_offset_is_committed_when_all_that_it_caused_has_arrived() -> None:
+    """Neither while tuples are on their way nor while acks are."""
+    bolt = driven(Echo())
+    bolt.assign(t0=7)
+    bolt.poll(0, frame(7, "a"), frame(8, "b"))
+    assert sorted(set(topics(bolt.take(Send)))) == ["t.__acker", "t.sink"]
+    assert bolt.tick(1) == []
+    bolt.deliver()
+    bolt.tick(1)
+    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 9}]
+    assert bolt.tick(1) == []
+
+
+def test_with_state_the_acks_wait_for_the_transaction() -> None:
+    """Tuples leave at once. The transaction has the changes and the offset; after it come the disk, then the acks."""
+    bolt = driven(Count())
+    bolt.assign(t0=7)
+    bolt.poll(0, frame(7, "a"))
+    assert topics(bolt.take(Send)) == ["t.sink"]
+    bolt.deliver()
+    bolt.tick(1)
+    (transact,) = bolt.take(Transact)
+    assert (transact.offsets, {task: dict(some) for task, some in transact.changes.items()}) == (
+        {0: 8},
+        {0: {b"a": b"\x01"}},
+    )
+    bolt.effects.clear()
+    bolt.do(bolt.engine.committed(transact, {0: 41}, bolt.now))
+    assert [type(effect) for effect in bolt.effects] == [Keep, Send]
+    assert bolt.take(Keep)[0].reached == {0: 41}
+    assert set(topics(bolt.take(Send))) == {"t.__acker"}
+
+
+def test_what_was_counted_and_has_not_arrived_is_left_out_of_the_offset() -> None:
+    """Its results could be lost with the process: the next owner executes it again."""
+    bolt = driven(Count())
+    bolt.assign(t0=7)
+    bolt.poll(0, frame(7, "a"))
+    bolt.tick(1)
+    (transact,) = bolt.take(Transact)
+    assert transact.offsets == {0: 7}
+
+
+def test_a_checkpoint_of_ticks_alone_is_fenced_by_the_offset_of_the_assignment() -> None:
+    """A task that has read nothing here, and changes its state: without an offset a zombie could write over its heir."""
+    bolt = driven(Count(), topology_tick_tuple_freq_secs=5)
+    bolt.assign(t0=7, t1=3)
+    bolt.tick(6)
+    bolt.tick(1)
+    (transact,) = bolt.take(Transact)
+    assert transact.offsets == {0: 7, 1: 3}
+    assert set(transact.changes) == {0, 1}
+
+
+def test_one_checkpoint_at_a_time() -> None:
+    """What is executed while one is being written is the next one's."""
+    bolt = driven(Count())
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"))
+    bolt.tick(1)
+    (first,) = bolt.take(Transact)
+    bolt.poll(0, frame(1, "a"))
+    bolt.tick(1)
+    assert bolt.take(Transact) == []
+    bolt.deliver()
+    bolt.do(bolt.engine.committed(first, {0: 0}, bolt.now))
+    bolt.tick(1)
+    (second,) = bolt.take(Transact)
+    assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
+
+
+def test_an_acked_offset_is_never_taken_back() -> None:
+    """A transaction may have committed what still waits for the arrival of its acks: no commit goes below that."""
+    bolt = driven(Count())
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"))
+    bolt.deliver()
+    bolt.tick(1)
+    (transact,) = bolt.take(Transact)
+    assert transact.offsets == {0: 1}
+    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))  # and its acks do not arrive
+    bolt.tick(10)
+    assert bolt.take(Commit) == []
+
+
+def test_ticks_and_checkpoints_come_while_an_async_bolt_is_always_busy() -> None:
+    """They take their turn among the polls: they do not wait until there is none."""
+
+    class Slow(Count):
+        async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            super().execute(tuple, collector)
+
+    async def run() -> list[str]:
+        engine = bolt_engine(topology(Slow(), topology_tick_tuple_freq_secs=5), "bolt")
+        (opened,) = engine.assigned({0: 0}, 0.0)
+        assert isinstance(opened, Open)
+        effects, seen = list(engine.opened(0, (), 0.0)), []
+        for turn in range(15):  # there is always a poll more than has been executed
+            effects += engine.polled([(engine.slots[0], [frame(turn, "a")])], Unit(), turn)
+            effects += engine.tick(turn)
+            runs = [effect for effect in effects if isinstance(effect, Run)]
+            seen += [type(effect).__name__ for effect in effects if isinstance(effect, Transact)]
+            effects = []
+            for one in runs:
+                await drive(one.steps)
+                effects += engine.ran(one, turn)
+        return [*seen, str(engine.states[0].get("tick", 0))]
+
+    assert asyncio.run(run()) == ["Transact", "2"]
+
+
+# Tasks that come and go.
+
+
+def test_a_task_is_recovered_then_prepared_then_read() -> None:
+    bolt = driven(Count())
+    bolt.opens = False
+    assert [type(effect) for effect in bolt.assign(t0=0)] == [Open]
+    assert bolt.engine.tasks == []
+    assert bolt.do(bolt.engine.opened(0, (), 0.0)) == [Ready(0)]
+    assert len(bolt.engine.tasks) == 1
+
+
+def test_a_task_that_is_revoked_while_it_is_recovered_never_begins() -> None:
+    """Its recovery is given up, nothing is prepared or ticked, and another process may have it."""
+    journal = Journal()
+    bolt = driven(Count(), journal, topology_tick_tuple_freq_secs=1)
+    bolt.opens = False
+    bolt.assign(t0=0)
+    assert bolt.do(bolt.engine.revoked([0], 1.0)) == [Abandon(0)]
+    assert bolt.do(bolt.engine.opened(0, (), 2.0)) == [Close(0), Release(0)]
+    assert bolt.engine.slots == {}
+    assert bolt.tick(60) == []
+    assert "made" not in journal.events
+
+
+def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
+    """Cleanup, a checkpoint, the acks of that, the offset, and only then the release."""
+    bolt = driven(Count())
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"))
+    bolt.take(Send)
+    bolt.do(bolt.engine.revoked([0], bolt.now))
+    (transact,) = bolt.take(Transact)
+    assert bolt.take(Release) == []
+    bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))
+    assert bolt.take(Commit) == []
+    bolt.deliver()
+    (commit,) = bolt.take(Commit)
+    assert (commit.offsets, commit.waits) == ({0: 1}, True)
+    bolt.do(bolt.engine.committed(commit, {}, bolt.now))
+    assert [type(effect) for effect in bolt.effects if not isinstance(effect, Send | Keep | Ready)] == [Close, Release]
+
+
+def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
+    """Its offset could else be committed in the group's next generation, when it is another's."""
+    bolt = driven(Count())
+    bolt.assign(t0=0, t1=0)
+    bolt.do(bolt.engine.revoked([0], bolt.now))
+    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 0}]
+    bolt.poll(1, frame(0, "a"))
+    bolt.tick(1)
+    assert [transact.offsets for transact in bolt.take(Transact)] == [{1: 0}]
+
+
+def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
+    journal = Journal()
+    bolt = driven(Echo(), journal)
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"))
+    bolt.do(bolt.engine.revoked([0], bolt.now))
+    bolt.tick(9)
+    assert bolt.take(Commit) == []
+    bolt.tick(2)
+    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 0}]
+    assert "task_left_unsettled" in journal.events
+
+
+def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
+    """Neither of the task that is cut short nor of another of the same poll that was done already."""
+
+    async def run() -> None:
+        gate = Gate()
+        engine = bolt_engine(topology(gate), "bolt")
+        bolt = Driven(engine)
+        effects = [*engine.assigned({0: 7, 1: 3}, 0.0), *engine.opened(0, (), 0.0), *engine.opened(1, (), 0.0)]
+        while runs := [effect for effect in effects if isinstance(effect, Run)]:  # their preparation
+            effects = []
+            for one in runs:
+                await drive(one.steps)
+                effects += engine.ran(one, 0.0)
+        slots = engine.slots
+        polled = [(slots[0], [frame(7, "a"), frame(8, "b"), frame(9, "c")]), (slots[1], [frame(3, "d")])]
+        side_by_side = [effect for effect in engine.polled(polled, Unit(), 0.0) if isinstance(effect, Run)]
+        assert len(side_by_side) == 2
+        handling = [asyncio.ensure_future(drive(one.steps)) for one in side_by_side]
+        await gate.at_b.wait()
+        assert engine.revoked([0, 1], 0.0) == []
+        gate.go_on.set()
+        await asyncio.gather(*handling)
+        left = [effect for one in side_by_side for effect in engine.ran(one, 0.0)]
+        while runs := [effect for effect in left if isinstance(effect, Run)]:  # their cleanup
+            left = [effect for effect in left if not isinstance(effect, Run)]
+            for one in runs:
+                await drive(one.steps)
+                left += engine.ran(one, 0.0)
+        for send in [effect for effect in left if isinstance(effect, Send)]:
+            for _ in send.records:
+                send.unit.delivered()
+        left += engine.confirmed(0.0)
+        assert sorted(gate.executed) == ["a", "b", "d"]
+        committed: dict[int, int] = {}
+        for effect in left:
+            if isinstance(effect, Commit):
+                committed |= effect.offsets
+        assert committed == {0: 9, 1: 4}
+        assert bolt.effects == []
+
+    asyncio.run(run())
+
+
+def test_a_cleanup_that_raises_is_reported_and_the_others_are_called() -> None:
+    called: list[int] = []
+
+    class Untidy(Echo):
+        def cleanup(self) -> None:
+            called.append(self.context.task_index)
+            raise RuntimeError("no")
+
+    journal = Journal()
+    bolt = driven(Untidy(), journal)
+    bolt.assign(t0=0, t1=0)
+    bolt.do(bolt.engine.revoked([0, 1], 0.0))
+    assert called == [0, 1]
+    assert journal.errors == [("no", "in cleanup")] * 2
+    assert len(bolt.take(Commit)) == 2
+
+
+def test_a_prepare_that_raises_ends_the_process() -> None:
+    class Broken(Echo):
+        def prepare(self, config: Any, context: Any) -> None:
+            raise RuntimeError("no database")
+
+    bolt = driven(Broken())
+    with pytest.raises(RuntimeError, match="no database"):
+        bolt.assign(t0=0)
+
+
+def test_lost_means_dead() -> None:
+    """Nothing of the tasks may be written by this process."""
+    bolt = driven(Count())
+    bolt.assign(t0=0)
+    (end,) = bolt.do(bolt.engine.lost([0], 1.0))
+    assert isinstance(end, End)
+    assert isinstance(end.error, FencedError)
+
+
+def test_records_of_an_earlier_tenure_are_not_executed() -> None:
+    """They were read before the task left and came back, and are read again from what is committed."""
+    bolt = driven(Echo())
+    bolt.assign(t0=0)
+    earlier = bolt.engine.slots[0]
+    bolt.do(bolt.engine.revoked([0], 0.0))
+    (commit,) = bolt.take(Commit)
+    bolt.do(bolt.engine.committed(commit, {}, 0.0))
+    bolt.assign(t0=0)
+    bolt.take(Ready)
+    bolt.effects.clear()
+    bolt.do(bolt.engine.polled([(earlier, [frame(0, "a")])], Unit(), 0.0))
+    assert bolt.effects == []
+
+
+def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_executed() -> None:
+    bolt = driven(Echo())
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"), frame(1, "x", component="nobody"), frame(2, "b"))
+    sent = topics(bolt.take(Send))
+    assert sent.count("t.__dead_letters") == 1
+    assert bolt.engine.dead_letters == 1
+    bolt.deliver()
+    bolt.tick(1)
+    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 3}]

@@ -1,0 +1,318 @@
+"""Epochs: one transaction holds all that a process did, and nothing leaves outside of one."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kstorm.core.engine import Effect, Unit
+from kstorm.core.engine.effects import Commit, End, Fetch, Keep, Ready, Release, Run, Send, Transact
+from kstorm.core.engine.epochs import MOST_UNITS
+from kstorm.core.exact.unfinished import MARK
+from kstorm.core.outbox import Outgoing
+from kstorm.core.tasks import drive
+from kstorm.errors import LostInputError
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    OutputFieldsDeclarer,
+    Positioned,
+    Spout,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from kstorm.topology.config import EXACTLY_ONCE
+from tests.unit.core.engines import Driven, exact_bolt_engine, exact_spout_engine, frame
+
+LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
+"""Row 0 of the frame at offset 3 waits for its second attempt."""
+
+
+class Words(Positioned, Spout):
+    """Emits numbers for ever; its position is how many."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.committed: list[Mapping[tuple[str, int], int]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Words":
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def next_tuple(self) -> None:
+        self.at += 1
+        self.collector.emit([str(self.at)], self.at)
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        return {("lines", 0): self.at}
+
+    def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
+        self.committed.append(positions)
+
+
+class Count(StatefulBasicBolt):
+    """Counts words; does not take "bad"."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        self.state.put(tuple["word"], self.state.get(tuple["word"], 0) + 1)
+        collector.emit([tuple["word"]])
+        if tuple["word"] == "bad":
+            raise ValueError("bad")
+
+
+class Slow(BasicBolt):
+    """Waits for a test."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Slow":
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit(["first"])
+        await self.go_on.wait()
+        collector.emit(["second"])
+
+
+def topology(bolt: BasicBolt, **settings: Any) -> Topology:
+    builder = TopologyBuilder(
+        "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1, **settings)
+    )
+    builder.set_spout("words", Words())
+    builder.set_bolt("bolt", bolt, 2).shuffle_grouping("words")
+    builder.set_bolt("sink", Bolt()).shuffle_grouping("bolt")
+    return builder.build()
+
+
+def driven(left: Mapping[bytes, bytes] | None = None, **settings: Any) -> Driven:
+    return Driven(exact_bolt_engine(topology(Count(), **settings), "bolt", (left or {}).items()))
+
+
+def answer(made: Driven, transact: Transact, reached: int = 0) -> list[Effect]:
+    """The transaction is committed, and a moment passes."""
+    effects = made.do(made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now))
+    return effects + made.tick(0)
+
+
+def test_one_transaction_holds_everything() -> None:
+    """Tuples, acks, records of sinks, dead letters, changes, what is not finished, and the offsets of all tasks, of those too that
+    did nothing: a transaction is refused by them. Nothing is sent or committed outside."""
+    made = driven(topology_bolt_retry_limit=0)
+    made.assign(t0=7, t1=3)
+    for _ in range(2):  # the first is cut at once, which leaves the second to the next epoch
+        made.engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # type: ignore[attr-defined]
+        for transact in made.tick(0):
+            assert isinstance(transact, Transact)
+            answer(made, transact)
+    made.take(Transact)
+    made.poll(0, frame(7, "a", "bad"))
+    made.tick(1)
+    (transact,) = made.take(Transact)
+    assert sorted(record.topic for record in transact.records) == ["counts", "t.__acker", "t.__dead_letters", "t.sink"]
+    assert (transact.offsets, {task: dict(some) for task, some in transact.changes.items()}) == (
+        {0: 8, 1: 3},
+        {0: {b"a": b"\x01"}},
+    )
+    assert made.take(Send) == made.take(Commit) == []  # type: ignore[comparison-overlap]
+
+
+def test_what_waits_for_its_retry_is_in_the_transaction() -> None:
+    """The offset moves on past it, and whoever takes the task over finds it there."""
+    made = driven()
+    made.assign(t0=3)
+    made.poll(0, frame(3, "bad"))
+    made.tick(0.01)
+    (transact,) = made.take(Transact)
+    assert (transact.offsets, dict(transact.changes[0])) == ({0: 4}, LEFT)
+    assert [record.topic for record in transact.records] == []
+
+
+def test_the_next_epoch_is_cut_after_the_answer() -> None:
+    """Work goes on beside a transaction. After it comes the local copy, and only then a cut of what was done meanwhile."""
+    made = driven()
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a"))
+    made.tick(1)
+    (first,) = made.take(Transact)
+    made.poll(0, frame(1, "a"))
+    made.tick(60)
+    assert made.take(Transact) == made.take(Keep) == []  # type: ignore[comparison-overlap]
+    assert dict(first.changes[0]) == {b"a": b"\x01"}
+    answer(made, first, 41)
+    assert [type(effect) for effect in made.effects if not isinstance(effect, Ready)] == [Keep, Transact]
+    assert made.take(Keep)[0].reached == {0: 41}
+    (second,) = made.take(Transact)
+    assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
+
+
+def test_nothing_is_cut_amid_an_execution() -> None:
+    """What an async bolt has done before it waits is in one epoch with what it does after."""
+
+    async def run() -> None:
+        slow = Slow()
+        engine = exact_bolt_engine(topology(slow), "bolt")
+        made = Driven(engine)
+        effects = engine.assigned({0: 0}, 0.0) + engine.opened(0, (), 0.0)
+        for one in [effect for effect in effects if isinstance(effect, Run)]:
+            await drive(one.steps)
+            engine.ran(one, 0.0)
+        (running,) = [
+            one for one in engine.polled([(engine.slots[0], [frame(0, "a")])], Unit(), 0.0) if isinstance(one, Run)
+        ]
+        handling = asyncio.ensure_future(drive(running.steps))
+        await asyncio.sleep(0)
+        engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # something that an epoch could hold
+        assert made.do(engine.checkpoint(60.0)) == []
+        slow.go_on.set()
+        await handling
+        (transact,) = engine.ran(running, 61.0) + engine.tick(61.0)
+        assert isinstance(transact, Transact)
+        assert sorted({record.topic for record in transact.records}) == ["counts", "t.__acker", "t.sink"]
+        assert transact.offsets == {0: 1}
+
+    asyncio.run(run())
+
+
+def test_a_task_leaves_after_its_epoch() -> None:
+    """What it did is committed while it is still this process's; then it is released, and has no part in later epochs."""
+    made = driven()
+    made.assign(t0=0, t1=0)
+    made.poll(0, frame(0, "a"))
+    made.tick(1)
+    (first,) = made.take(Transact)
+    made.poll(0, frame(1, "a"))
+    made.do(made.engine.revoked([0], made.now))
+    answer(made, first)
+    assert made.take(Release) == []
+    (second,) = made.take(Transact)
+    assert second.offsets == {0: 2, 1: 0}
+    answer(made, second)
+    assert made.take(Release) == [Release(0)]
+    made.poll(1, frame(0, "b"))
+    made.tick(1)
+    assert [transact.offsets for transact in made.take(Transact)] == [{1: 1}]
+
+
+def test_what_a_former_owner_left_is_read_again_and_tried() -> None:
+    """Before the task is ready; and when it is finished, that is in the next transaction."""
+    made = driven(LEFT)
+    made.assign(t0=4)
+    (fetch,) = made.take(Fetch)
+    assert (fetch.task, fetch.offsets) == (0, [3])
+    assert made.take(Ready) == []
+    made.do(made.engine.fetched(fetch, [frame(3, "a", "b")], made.now))
+    assert made.take(Ready) == [Ready(0)]
+    made.tick(1)
+    (nothing,) = made.take(Transact)  # cut before the retry
+    answer(made, nothing)
+    made.tick(1)
+    (transact,) = made.take(Transact)
+    assert (transact.offsets, dict(transact.changes[0])) == ({0: 4}, {b"a": b"\x01", next(iter(LEFT)): None})
+
+
+def test_a_task_that_goes_on_with_what_was_left_is_in_every_transaction() -> None:
+    """It is this process's from then on, and what it emits must be refused if it is not."""
+    made = driven(LEFT)
+    made.assign(t0=4)
+    made.engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # type: ignore[attr-defined]
+    made.tick(1)
+    assert [transact.offsets for transact in made.take(Transact)] == [{0: 4}]
+
+
+def test_a_frame_that_is_gone_ends_the_process() -> None:
+    """What cannot be finished is not passed over: the error says what to do."""
+    made = driven(LEFT)
+    made.assign(t0=4)
+    (fetch,) = made.take(Fetch)
+    made.do(made.engine.fetched(fetch, [], made.now))
+    (end,) = made.take(End)
+    assert isinstance(end.error, LostInputError)
+    with pytest.raises(LostInputError, match=r"1 frames .*offsets \[3\].*raise the topic's retention.ms"):
+        raise end.error
+    assert made.take(Ready) == []
+
+
+def spouts() -> tuple[Words, Driven]:
+    spout = Words()
+    builder = TopologyBuilder(
+        "t",
+        Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1, topology_max_spout_pending=10**6),
+    )
+    builder.set_spout("words", spout)
+    builder.set_bolt("sink", Bolt()).shuffle_grouping("words")
+    return spout, Driven(exact_spout_engine(builder.build(), "words"))
+
+
+def emit(made: Driven) -> list[Effect]:
+    return made.do(made.engine.emit(made.now))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("method", ["deactivate", "close"])
+def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None:
+    """The process goes on, with all its other tasks; the task is let go of as ever."""
+
+    def raises() -> None:
+        raise RuntimeError("no")
+
+    spout, made = spouts()
+    setattr(spout, method, raises)
+    made.assign(t0=0)
+    emit(made)
+    made.do(made.engine.revoked([0], made.now))
+    while under_way := made.take(Transact):
+        answer(made, under_way[0])
+    assert made.take(Release) == [Release(0)]
+    assert made.engine.journal.errors == [("no", f"in {method}")]  # type: ignore[attr-defined]
+
+
+def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
+    """It hears up to where it is committed after that; nothing else is sent."""
+    spout, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    (start,) = made.take(Transact)
+    assert (start.positions, start.records) == ({("lines", 0): 0}, [])
+    answer(made, start)
+    spout.committed.clear()
+    made.tick(1)
+    (transact,) = made.take(Transact)
+    assert transact.positions == {("lines", 0): spout.at}
+    assert {record.topic for record in transact.records} == {"t.sink", "t.__acker"}
+    assert spout.committed == []
+    answer(made, transact)
+    assert spout.committed == [transact.positions]
+    assert made.take(Send) == []
+
+
+def test_a_spout_waits_while_much_waits_to_be_written() -> None:
+    """The memory that an epoch may take has a bound, however long a transaction takes."""
+    spout, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    (transact,) = made.take(Transact)
+    for _ in range(MOST_UNITS):
+        emit(made)
+    before = spout.at
+    emit(made)
+    assert spout.at == before
+    assert made.engine.rest > 0  # type: ignore[attr-defined]
+    answer(made, transact)
+    made.tick(1)
+    emit(made)
+    assert spout.at > before

@@ -1,0 +1,189 @@
+"""An upgrade across a change of the frame format: which formats are read, which one is written, and what is said of others.
+
+A second format stands in for the next one: stream and component swapped, and a name for the cluster that is not there today.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import astuple
+
+from kstorm.core.engine import Record
+from kstorm.core.engine.effects import Send
+from kstorm.core.wire import READERS, VERSION, WRITERS, AckFrame, CompletionFrame, Frame, TupleFrame, decode
+from kstorm.errors import ConfigError, FrameError
+from kstorm.testing import FeederSpout
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from kstorm.topology import config as config_module
+from tests.unit.core.engines import Driven, bolt_engine, frame
+
+NEXT = VERSION + 1
+
+
+def write_next(frame: Frame) -> bytes:
+    """The next format: of tuples, another order and one more element."""
+    values = list(astuple(frame))
+    if isinstance(frame, TupleFrame):
+        values[1], values[3] = values[3], values[1]
+        values.insert(1, "a cluster")
+    return msgspec.msgpack.encode(values)
+
+
+def read_next(data: bytes) -> TupleFrame:
+    version, _, stream, task, component, *rest = msgspec.msgpack.Decoder(list, strict=False).decode(data)
+    return TupleFrame(version, component, task, stream, *rest)
+
+
+@pytest.fixture
+def next_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that reads and writes both."""
+    monkeypatch.setitem(READERS[TupleFrame], NEXT, read_next)
+    for kind in (AckFrame, CompletionFrame):
+        monkeypatch.setitem(READERS[kind], NEXT, READERS[kind][VERSION])
+    monkeypatch.setitem(WRITERS, NEXT, write_next)
+    monkeypatch.setattr(config_module, "FRAME_FORMATS", {*WRITERS})
+
+
+class Echo(BasicBolt):
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Echo":
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        self.words.append(tuple["word"])
+        collector.emit([tuple["word"]])
+
+
+def topology(echo: Echo, **settings: Any) -> Topology:
+    builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
+    builder.set_spout("words", FeederSpout("word"))
+    builder.set_bolt("echo", echo).shuffle_grouping("words")
+    builder.set_bolt("more", Echo()).shuffle_grouping("echo")
+    return builder.build()
+
+
+def in_next_format(offset: int, word: str) -> Record:
+    found = decode(TupleFrame, frame(offset, word).value)
+    found.version = NEXT
+    return Record(offset, write_next(found))
+
+
+def sent(driven: Driven) -> dict[str, list[bytes]]:
+    """What was sent, by topic."""
+    found: dict[str, list[bytes]] = {}
+    for send in driven.take(Send):
+        for record in send.records:
+            found.setdefault(record.topic, []).append(record.value)
+    return found
+
+
+# What is read.
+
+
+@pytest.mark.usefixtures("next_release")
+def test_two_formats_are_read_side_by_side() -> None:
+    """In one poll, as during a rolling upgrade."""
+    echo = Echo()
+    bolt = Driven(bolt_engine(topology(echo), "echo"))
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a"), in_next_format(1, "b"), frame(2, "c"), in_next_format(3, "d"))
+    assert echo.words == ["a", "b", "c", "d"]
+    assert "t.__dead_letters" not in sent(bolt)
+
+
+def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_what_to_do() -> None:
+    """With coordinates and bytes, so nothing is lost; and its neighbours are executed."""
+    echo = Echo()
+    bolt = Driven(bolt_engine(topology(echo), "echo"))
+    bolt.assign(t0=0)
+    later = in_next_format(1, "b")
+    bolt.poll(0, frame(0, "a"), later, frame(2, "c"))
+    assert echo.words == ["a", "c"]
+    (letter,) = map(json.loads, sent(bolt)["t.__dead_letters"])
+    assert (letter["topic"], letter["partition"], letter["offset"]) == ("t.echo", 0, 1)
+    assert letter["reason"] == (
+        f"a TupleFrame of format version {NEXT}; this kstorm reads version {VERSION}; a newer kstorm wrote it: leave "
+        "topology_frame_format as it was until every process has the release that reads it"
+    )
+
+
+@pytest.mark.usefixtures("next_release")
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (0, "an older kstorm wrote it: upgrade by one format at a time"),
+        (9, "a newer kstorm wrote it"),
+        (200, "a newer"),
+    ],
+)
+@pytest.mark.parametrize("kind", [TupleFrame, AckFrame, CompletionFrame])
+def test_the_reason_names_the_formats_that_are_read(kind: type[Any], version: int, advice: str) -> None:
+    """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
+    data = msgspec.msgpack.encode([version, {"all": "else"}])
+    said = rf"a {kind.__name__} of format version {version}; this kstorm reads version {VERSION} and {NEXT}; {advice}"
+    with pytest.raises(FrameError, match=said):
+        decode(kind, data)
+
+
+@pytest.mark.parametrize("form", [b"\xdc\x00\x02", b"\xdd\x00\x00\x00\x02"])
+@pytest.mark.parametrize("number", [b"\x01", b"\xcc\x01", b"\xcd\x00\x01"])
+def test_a_format_is_known_however_its_number_is_written(form: bytes, number: bytes) -> None:
+    """MessagePack has longer forms of the same; another encoder may use them."""
+    assert decode(CompletionFrame, form + number + b"\x00") == CompletionFrame(VERSION, 0)
+
+
+def test_a_long_array_is_not_taken_for_a_format() -> None:
+    """An array of 256 elements and more has 1 in its second byte, where short ones have the format."""
+    data = msgspec.msgpack.encode([NEXT, *range(255), *[0] * 20])
+    assert data[1] == VERSION
+    with pytest.raises(FrameError):
+        decode(CompletionFrame, data)
+    longer = msgspec.msgpack.encode([NEXT, 0, b"", b"", b"", *[0] * 300])
+    assert longer[1] == VERSION
+    with pytest.raises(FrameError, match=f"of format version {NEXT}"):
+        decode(CompletionFrame, longer)
+
+
+# What is written.
+
+
+def test_what_is_written_is_read() -> None:
+    """By this release, and the settings know of it."""
+    assert set(WRITERS) == config_module.FRAME_FORMATS
+    assert all(set(WRITERS) <= set(readers) for readers in READERS.values())
+    assert Config().topology_frame_format in WRITERS
+
+
+@pytest.mark.usefixtures("next_release")
+@pytest.mark.parametrize("form", [VERSION, NEXT])
+def test_the_setting_says_which_format_is_written(form: int) -> None:
+    """Of tuples and acks alike: the release comes first, and writes as the one before it."""
+    bolt = Driven(bolt_engine(topology(Echo(), topology_frame_format=form), "echo"))
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(1, "a"))
+    found = sent(bolt)
+    assert {data[1] for records in found.values() for data in records} == {form}
+    (tuples,), (acks,) = found["t.more"], found["t.__acker"]
+    assert decode(TupleFrame, tuples).columns == [["a"]]
+    assert decode(AckFrame, acks).version == form
+
+
+def test_a_format_that_this_release_does_not_write_is_refused() -> None:
+    """Before anything is started."""
+    with pytest.raises(ConfigError, match=f"topology_frame_format is {NEXT}: this kstorm writes {VERSION};"):
+        Config(topology_frame_format=NEXT)

@@ -1,0 +1,62 @@
+"""Which local copies are trusted, and from where the log is read."""
+
+from typing import Any
+
+import pytest
+
+from kstorm.core.recovery import Copy, Log, Recovery, recovery
+
+DAY = 86400.0
+NOW = 1_800_000_000.0
+COPY = Copy(b"topic", reached=99, current=NOW - 60)
+LOG = Log(b"topic", low=0, high=200, tombstone_secs=DAY)
+
+
+def test_a_good_copy_reads_what_came_later() -> None:
+    """And says no sooner than at its end that it is newer than it was."""
+    assert recovery(COPY, LOG, NOW) == Recovery(100, "", COPY.current)
+
+
+def test_a_copy_at_the_end_reads_nothing() -> None:
+    """Not even if it has never seen a record of a topic that is empty."""
+    assert recovery(COPY._replace(reached=199), LOG, NOW).start == 200
+    assert recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == Recovery(0, "", COPY.current)
+
+
+def test_what_was_compacted_away_is_not_asked_for() -> None:
+    """Its keys have later records, or tombstones that are still there."""
+    assert recovery(COPY, LOG._replace(low=150), NOW).start == 150
+
+
+@pytest.mark.parametrize(
+    ("copy", "log", "why"),
+    [
+        pytest.param(None, LOG, "does not say", id="an empty disk, or one of a version that kept less"),
+        pytest.param(COPY._replace(topic=b"other"), LOG, "another topic", id="of another topic"),
+        pytest.param(COPY, LOG._replace(high=99), "offset 99, and the log ends before 99", id="ahead of its log"),
+        pytest.param(COPY._replace(reached=200), LOG, "offset 200", id="ahead by one"),
+        pytest.param(COPY._replace(current=NOW - DAY), LOG, "86400 s old", id="older than deletions are kept"),
+        pytest.param(COPY._replace(current=NOW - 0.75 * DAY), LOG, "64800 s old", id="nearly so old"),
+        pytest.param(COPY._replace(current=NOW + DAY), LOG, "86400 s from now", id="of a clock that was wrong"),
+        pytest.param(COPY, LOG._replace(tombstone_secs=0.0), "kept for 0 s", id="a log that keeps no deletions"),
+    ],
+)
+def test_a_copy_that_is_not_to_be_trusted(copy: Copy | None, log: Log, why: str) -> None:
+    """It is emptied, all is read, and it counts as current from now on, should the reading be broken off."""
+    start, distrust, since = recovery(copy, log._replace(low=7), NOW)
+    assert (start, since) == (7, NOW)
+    assert why in distrust
+
+
+@pytest.mark.parametrize("age", [0.74 * DAY, 0.0, -0.24 * DAY])
+def test_clocks_may_differ(age: float) -> None:
+    """By a quarter of the time that deletions are kept, at both ends together with the reading."""
+    assert not recovery(COPY._replace(current=NOW - age), LOG, NOW).distrust
+
+
+def test_a_recovery_that_is_broken_off_again_and_again_does_not_get_younger() -> None:
+    """What a piece includes is as old as the copy that it was added to: what was deleted in between may be ahead of it."""
+    copy: Any = COPY
+    for reached in range(100, 104):
+        copy = Copy(b"topic", reached, recovery(copy, LOG, NOW + reached).since)
+    assert copy.current == COPY.current

@@ -1,0 +1,268 @@
+"""A spout's process: what is sent first, how long it rests, and how a task ends while its trees are open."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kstorm.core.engine import Record
+from kstorm.core.engine.effects import Close, Effect, Release, Send
+from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
+from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder, Tuple
+from tests.unit.core.engines import Driven, Journal, spout_engine, topics
+
+
+class Numbers(Spout):
+    """Emits what a test gives it, and notes what it is asked. All tasks share that."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.notes: list[str] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Numbers":
+        made = type(self)()
+        made.waiting, made.notes = self.waiting, self.notes
+        return made
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("number")
+
+    def next_tuple(self) -> None:
+        if self.waiting:
+            number = self.waiting.pop(0)
+            self.collector.emit([number], number)
+
+    def activate(self) -> None:
+        self.notes.append("activate")
+
+    def deactivate(self) -> None:
+        self.notes.append("deactivate")
+
+    def ack(self, message_id: Any) -> None:
+        self.notes.append(f"ack {message_id}")
+
+    def close(self) -> None:
+        self.notes.append("close")
+
+
+class Sink(Bolt):
+    def execute(self, tuple: Tuple) -> None:
+        pass
+
+
+def topology(spout: Spout, **settings: Any) -> Topology:
+    builder = TopologyBuilder("t", Config(topology_acker_tasks=1, **settings))
+    builder.set_spout("spout", spout, 2)
+    builder.set_bolt("sink", Sink()).shuffle_grouping("spout")
+    return builder.build()
+
+
+class Spouts(Driven):
+    """A spout's engine by hand."""
+
+    def __init__(self, spout: Spout, journal: Journal | None = None, **settings: Any) -> None:
+        self.spouts = spout_engine(topology(spout, **settings), "spout", journal)
+        super().__init__(self.spouts)
+
+    def emit(self) -> list[Effect]:
+        return self.do(self.spouts.emit(self.now))
+
+    def begun(self) -> list[int]:
+        """The roots of the trees whose begin was sent; what was sent is kept no longer."""
+        records = [record for send in self.take(Send) for record in send.records if record.topic == "t.__acker"]
+        return [root for record in records for root in unpack_ids(decode(AckFrame, record.value).init_roots)]
+
+    def complete(self, task: int, *roots: int) -> list[Effect]:
+        return self.poll(task, Record(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots)))))
+
+    def revoke(self, *tasks: int) -> list[Effect]:
+        return self.do(self.spouts.revoked(tasks, self.now))
+
+
+def released(effects: list[Effect]) -> list[Effect]:
+    return [effect for effect in effects if isinstance(effect, Close | Release)]
+
+
+# Turns.
+
+
+def test_tuples_are_sent_before_the_news_that_their_trees_begin() -> None:
+    """A tree that is known before it exists would be complete at the first ack of a part of it."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    numbers.waiting += [1, 2]
+    spout.emit()
+    assert topics(spout.take(Send)) == ["t.sink", "t.__acker"]
+    assert spout.spouts.in_flight == 2
+
+
+def test_a_turn_asks_until_there_is_nothing_or_the_share_is_used_up() -> None:
+    """A spout that always has something must not keep completions and timeouts from their turn."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    numbers.waiting += range(1, 251)
+    left = []
+    for _ in range(3):
+        spout.emit()
+        left.append(len(numbers.waiting))
+    assert left == [150, 50, 0]
+
+
+def test_turns_without_a_tuple_are_ever_further_apart() -> None:
+    """Up to 16 times; the first tuple ends the rest."""
+    numbers = Numbers()
+    spout = Spouts(numbers, topology_sleep_spout_wait_strategy_time_ms=2)
+    spout.assign(t0=0)
+    rests = []
+    for _ in range(7):
+        spout.emit()
+        rests.append(spout.spouts.rest)
+    assert rests == pytest.approx([0.002, 0.004, 0.008, 0.016, 0.032, 0.032, 0.032])
+    numbers.waiting.append(1)
+    spout.emit()
+    assert spout.spouts.rest == 0
+    spout.emit()
+    assert spout.spouts.rest == pytest.approx(0.002)
+
+
+def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    numbers.waiting.append(1)
+    spout.emit()
+    roots = spout.begun()
+    spout.spouts.active = False
+    numbers.waiting.append(2)
+    assert spout.emit() == []
+    assert not spout.spouts.emits
+    spout.complete(0, *roots)
+    assert numbers.notes == ["activate", "deactivate", "ack 1"]
+    spout.spouts.active = True
+    spout.emit()
+    assert len(spout.begun()) == 1
+    assert numbers.notes[-1] == "activate"
+
+
+def test_a_spout_that_was_never_active_is_not_deactivated() -> None:
+    """A task that comes to a process while the topology is deactivated."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.spouts.active = False
+    spout.assign(t0=0)
+    spout.emit()
+    spout.revoke(0)
+    assert numbers.notes == ["close"]
+
+
+def test_an_activate_that_raises_ends_the_process() -> None:
+    """Half active it cannot be."""
+
+    class Broken(Numbers):
+        def activate(self) -> None:
+            raise RuntimeError("no source")
+
+    spout = Spouts(Broken())
+    spout.assign(t0=0)
+    with pytest.raises(RuntimeError, match="no source"):
+        spout.emit()
+
+
+# What cannot be used.
+
+
+def test_completions_that_are_no_frame_become_dead_letters() -> None:
+    """And the record after them is heard."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t1=0)
+    numbers.waiting.append(1)
+    spout.emit()
+    (root,) = spout.begun()
+    good = encode(CompletionFrame(VERSION, 0, acked=pack_ids([root])))
+    odd = encode(CompletionFrame(VERSION, 0, acked=b"odd"))
+    spout.poll(1, Record(3, b"?"), Record(4, odd), Record(5, None), Record(6, good))
+    assert topics(spout.take(Send)) == ["t.__dead_letters"] * 3
+    assert spout.spouts.dead_letters == 3
+    assert numbers.notes == ["activate", "ack 1"]
+
+
+def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
+    """Not when it is sent: its offset would move on past a message that is nowhere."""
+    stored: list[int] = []
+
+    class Giving(Numbers):
+        def next_tuple(self) -> None:
+            if self.waiting:
+                number = self.waiting.pop()
+                self.collector.dead_letter("no number", value=b"x", on_stored=partial(stored.append, number))
+
+    giving = Giving()
+    spout = Spouts(giving)
+    spout.assign(t0=0)
+    giving.waiting.append(7)
+    spout.emit()
+    assert topics(spout.take(Send)) == ["t.__dead_letters"]
+    assert stored == []
+    spout.deliver()
+    assert stored == [7]
+
+
+# Tasks that leave.
+
+
+def with_open_tree(journal: Journal | None = None, **settings: Any) -> tuple[Spouts, Numbers, int]:
+    """One task, whose one tree is open."""
+    numbers = Numbers()
+    spout = Spouts(numbers, journal, topology_message_timeout_secs=1000, **settings)
+    spout.assign(t0=0)
+    numbers.waiting.append(1)
+    spout.emit()
+    (root,) = spout.begun()
+    return spout, numbers, root
+
+
+def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
+    """It hears of them meanwhile, and closes when the last has ended."""
+    journal = Journal()
+    spout, numbers, root = with_open_tree(journal)
+    assert released(spout.revoke(0)) == []
+    numbers.waiting.append(2)
+    assert topics([effect for effect in spout.emit() if isinstance(effect, Send)]) == []
+    assert numbers.notes == ["activate", "deactivate"]
+    assert released(spout.complete(0, root)) == [Close(0), Release(0)]
+    assert numbers.notes == ["activate", "deactivate", "ack 1", "close"]
+    assert "spout_drained" in journal.events
+    assert spout.spouts.slots == {}
+
+
+@pytest.mark.parametrize("patience", [5, 90])
+def test_a_task_that_leaves_waits_no_longer_than_it_may(patience: float) -> None:
+    """Its trees are begun again by the next owner. The time may well be above a minute."""
+    spout, numbers, _ = with_open_tree(topology_drain_timeout_secs=patience)
+    spout.revoke(0)
+    assert released(spout.tick(patience - 1)) == []
+    assert "close" not in numbers.notes
+    assert released(spout.tick(2)) == [Close(0), Release(0)]
+    assert numbers.notes[-1] == "close"
+
+
+@pytest.mark.parametrize("method", ["deactivate", "close"])
+def test_what_a_last_call_raises_is_reported_and_the_others_are_closed(method: str) -> None:
+    class Untidy(Numbers):
+        pass
+
+    def untidy_call(self: Numbers) -> None:
+        getattr(Numbers, method)(self)
+        raise RuntimeError("no")
+
+    setattr(Untidy, method, untidy_call)
+    journal, untidy = Journal(), Untidy()
+    spout = Spouts(untidy, journal)
+    spout.assign(t0=0, t1=0)
+    spout.emit()  # which activates them
+    assert released(spout.revoke(0, 1)) == [Close(0), Release(0), Close(1), Release(1)]
+    assert untidy.notes[-2:] == ["close", "close"]
+    assert journal.errors == [("no", f"in {method}")] * 2

@@ -1,0 +1,224 @@
+"""The state of a task that is processed exactly once: what a failed execution has done to it is taken back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstorm.core.exact import UndoableState
+
+LONG = "ä" * 500
+"""A text that is weighed, and that nothing can change in place."""
+
+
+class Table:
+    """A changelog's local copy, and the state over it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.state = UndoableState(self.rows.get, lambda: list(self.rows.items()))
+
+    def keep(self, changes: list[tuple[bytes, bytes | None]]) -> None:
+        """Changes are committed."""
+        for key, value in changes:
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
+        self.state.stored()
+
+    def fail(self) -> None:
+        """The execution under way fails, and another begins."""
+        self.state.take_back()
+        self.state.begin()
+
+
+def table(**values: Any) -> Table:
+    """With these values stored, and in no memory."""
+    first = Table()
+    for key, value in values.items():
+        first.state.put(key, value)
+    first.keep(first.state.take_changes())
+    again = Table()
+    again.rows.update(first.rows)
+    again.state.begin()
+    return again
+
+
+def weight(state: UndoableState) -> int:
+    """What the cache is said to weigh."""
+    return state._weight
+
+
+def test_a_put_is_taken_back() -> None:
+    """The key has the value that it had, or none, and nothing is stored."""
+    made = table(a=1)
+    made.state.put("a", 2)
+    made.state.put("a", 3)
+    made.state.put("b", 4)
+    made.state.take_back()
+    assert (made.state.get("a"), made.state.get("b")) == (1, None)
+    assert made.state.take_changes() == []
+
+
+def test_a_delete_is_taken_back() -> None:
+    """The key is there again, whether it was stored or only put."""
+    made = table(a=1)
+    made.state.put("b", 2)
+    made.state.begin()
+    assert (made.state.delete("a"), made.state.delete("b"), made.state.delete("never")) == (1, 2, None)
+    made.state.take_back()
+    assert dict(made.state.items()) == {"a": 1, "b": 2}
+    assert made.state.take_changes() == [(b"b", b"\x02")]
+
+
+def test_what_earlier_executions_did_stays() -> None:
+    """`begin` keeps what was changed so far: only the execution under way can be taken back."""
+    made = table()
+    made.state.put("a", 1)
+    made.state.begin()
+    made.state.put("a", 2)
+    made.state.take_back()
+    made.state.take_back()
+    assert made.state.take_changes() == [(b"a", b"\x01")]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_value_that_was_changed_in_place_is_as_it_was(stored: bool) -> None:
+    """Whether the bolt had put it again or not, and whether it was stored before or only put."""
+    made = table(a=[1], b=[1]) if stored else table()
+    if not stored:
+        made.state.put("a", [1])
+        made.state.put("b", [1])
+        made.state.begin()
+    made.state.get("a").append(2)
+    changed = made.state.get("b")
+    changed.append(2)
+    made.state.put("b", changed)
+    made.state.take_back()
+    assert (made.state.get("a"), made.state.get("b")) == ([1], [1])
+
+
+def test_a_value_on_its_way_to_the_changelog_is_as_it_was_cut() -> None:
+    """It cannot be read from the local copy yet: a failed execution leaves the value that the epoch holds."""
+    made = table()
+    made.state.put("a", [1])
+    made.state.put("b", LONG)
+    changes = made.state.take_changes()
+    made.state.begin()
+    made.state.get("a").append(2)
+    made.state.put("a", [3])
+    made.state.put("b", "short")
+    made.fail()
+    assert (made.state.get("a"), made.state.get("b")) == ([1], LONG)
+    assert made.state.take_changes() == []
+    made.keep(changes)
+    assert (made.state.get("a"), made.state.get("b")) == ([1], LONG)
+
+
+def test_what_cannot_be_stored_is_refused_and_nothing_has_changed() -> None:
+    """A bolt that catches the error goes on with the value from before; so does one that does not."""
+    made = table(a=1)
+    with pytest.raises(TypeError, match="cannot be stored"):
+        made.state.put("a", object())
+    assert made.state.get("a") == 1
+    made.state.take_back()
+    assert made.state.get("a") == 1
+    assert made.state.take_changes() == []
+
+
+@pytest.mark.parametrize("value", [LONG, 1, [LONG], None])
+@pytest.mark.parametrize("following", ["short", LONG + LONG, [1]])
+def test_a_failed_execution_leaves_the_weight_of_the_cache(value: Any, following: Any) -> None:
+    """Else the cache would grow beyond its bound, or forget all at every turn."""
+    made = table(a=value)
+    made.state.get("a")
+    if isinstance(value, list):
+        made.state.put("a", value)
+        made.state.begin()
+    before = weight(made.state)
+    for _ in range(3):
+        made.state.put("a", following)
+        made.state.delete("a")
+        made.fail()
+    assert weight(made.state) == before
+
+
+KEYS = ["a", "b", "c"]
+VALUES = st.one_of(
+    st.integers(0, 9), st.none(), st.just(LONG), st.lists(st.integers(0, 9), max_size=3), st.just({"of": [LONG]})
+)
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(KEYS), VALUES),
+    st.tuples(st.sampled_from(["get", "delete", "change", "change and put"]), st.sampled_from(KEYS)),
+    st.tuples(st.sampled_from(["begin", "take back", "cut", "stored"])),
+)
+
+
+class Model:
+    """A state of the stored form alone: what is committed to memory, and as it was when the execution began."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, Any] = {}
+        self.then: dict[str, Any] = {}
+
+
+def _changed(value: Any) -> Any:
+    if isinstance(value, list):
+        value.append(7)
+    return value
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[Any, ...]]) -> None:
+    """Random executions with puts, deletes and changes in place, among cuts and commits: `take_back` gives the copy again, what is
+    stored follows what was not taken back, and the weight is that of what is in memory."""
+    made, model, cut = Table(), Model(), list[tuple[bytes, bytes | None]]()
+    state = made.state
+    copied = _copy(model.now)
+    state.begin()
+    for step in steps:
+        match step:
+            case ("put", key, value):
+                state.put(key, _copy(value))
+                model.now[key] = _copy(value)
+            case ("get", key):
+                assert state.get(key, "none") == model.now.get(key, "none")
+            case ("delete", key):
+                assert state.delete(key) == model.now.pop(key, None)
+            case ("change", key):
+                _changed(state.get(key))  # and the execution fails
+                state.take_back()
+                state.begin()
+                model.now = _copy(copied)
+            case ("change and put", key) if key in model.now:
+                state.put(key, _changed(state.get(key)))
+                _changed(model.now[key])
+            case ("begin",):
+                state.begin()
+                copied = _copy(model.now)
+            case ("take back",):
+                state.take_back()
+                state.begin()
+                model.now = _copy(copied)
+            case ("cut",) if not cut:  # between two executions, and one at a time
+                state.begin()
+                copied = _copy(model.now)
+                cut = state.take_changes()
+            case ("stored",):
+                made.keep(cut)
+                cut = []
+        assert dict(state.items()) == model.now
+        assert weight(state) == sum(240 + len(key) for key in state._cache) + sum(state._weights.values())
+    made.keep(cut)
+    made.keep(state.take_changes())
+    stored = Table()
+    stored.rows.update(made.rows)
+    assert dict(stored.state.items()) == model.now
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    return list(value) if isinstance(value, list) else value

@@ -1,0 +1,124 @@
+"""The pages of the documentation: every link leads somewhere, and what they name in the code is there."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+SOURCES = ROOT / "shared" / "src" / "kstorm"
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "helm").rglob("*.md")),
+]
+ABOUT_CODE = [DOCS / "architecture.md", DOCS / "changing.md", DOCS / "metrics.md"]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code and its comments."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text())
+    text = re.sub(r"(?s)<!--.*?-->", "", text)
+    return re.sub(r"(?m)^    .*$", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"(?m)^#+ (.*)$", prose(page))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: Path) -> Iterator[str]:
+    """The targets of a page's links and pictures that are not on the web."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """To a file of the repository, and to a heading of it."""
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name_of(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(found), (
+                f"{name_of(page)} links to {target}; the headings are {sorted(anchors(found))}"
+            )
+
+
+def test_the_index_has_every_page() -> None:
+    """Of docs/ by docs/README.md, of docs/adr/ by docs/adr/README.md."""
+    for folder in (DOCS, DOCS / "adr"):
+        linked = {(folder / target.partition("#")[0]).resolve() for target in links(folder / "README.md")}
+        pages = set(folder.glob("*.md")) - {folder / "README.md"}
+        assert pages <= linked, f"missing in {name_of(folder / 'README.md')}: {sorted(map(name_of, pages - linked))}"
+
+
+def code(page: Path) -> list[str]:
+    """What a page has between backticks."""
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+@pytest.mark.parametrize("page", ABOUT_CODE, ids=name_of)
+def test_files_and_their_names_are_there(page: Path) -> None:
+    """A path is the repository's, or one below shared/src/kstorm; `path::name` is a class, function or constant in it."""
+    named = 0
+    for span in code(page):
+        path, _, name = span.partition("::")
+        if "/" not in path or not re.fullmatch(r"[\w][\w./*-]*", path):
+            continue
+        named += 1
+        files = [found for base in (ROOT, SOURCES) for found in base.glob(path.rstrip("/"))]
+        assert files, f"{name_of(page)} names {span}: there is no such file"
+        if name:
+            assert name in defined(files[0]), f"{name_of(page)} names {span}: it is not there"
+    assert named > 0
+
+
+@pytest.mark.parametrize("page", ABOUT_CODE, ids=name_of)
+def test_methods_are_there(page: Path) -> None:
+    """Every `Class.method` between backticks."""
+    members = {name for file in SOURCES.rglob("*.py") for name in defined(file)}
+    classes = {name.partition(".")[0] for name in members if "." in name}
+    for span in code(page):
+        if re.fullmatch(r"[A-Z]\w+\.\w+", span) and span.partition(".")[0] in classes:
+            assert span in members, f"{name_of(page)} names {span}: it is not there"
+
+
+@cache
+def defined(file: Path) -> set[str]:
+    """The names that a module defines: `Class`, `Class.member`, `function`, `CONSTANT`."""
+    found: set[str] = set()
+    for node in ast.parse(file.read_text()).body:
+        for name in names(node):
+            found.add(name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{name}" for inner in node.body for name in names(inner)}
+            found |= {f"{node.name}.{name}" for inner in ast.walk(node) for name in own_attributes(inner)}
+    return found
+
+
+def names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+
+
+def own_attributes(node: ast.AST) -> Iterator[str]:
+    """What a method sets of `self`."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+            yield name

@@ -1,0 +1,125 @@
+"""The reader of completions: what it does of a consumer's errors."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.completions import CompletionsReader
+from kstorm.runtime.service.settings import Settings
+from tests.conftest import Eventually
+
+
+class FakeConsumer:
+    """Gives what the test says, one poll after the other, and the rest of a poll to `consume`."""
+
+    polls: list[list[Message] | Exception]
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.rest: list[Message] = []
+        self.closed = False
+
+    def poll(self, _: float) -> Message | None:
+        if not FakeConsumer.polls:
+            return None
+        polled = FakeConsumer.polls.pop(0)
+        if isinstance(polled, Exception):
+            raise polled
+        first, *self.rest = polled
+        return first
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        return self.rest
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def record(value: bytes) -> Message:
+    return Message("news", 0, 1, None, value)
+
+
+def trouble(code: int, reason: str, fatal: bool = False) -> Message:
+    return Message("news", 0, 1, None, None, error=KafkaError(code, reason, fatal))
+
+
+class Reader:
+    """A reader on such a consumer, and all that it says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kstorm.runtime.kafka.completions.Consumer", FakeConsumer)
+        self.delivered: list[list[Message]] = []
+        self.fatal: list[Exception] = []
+        self._loop = asyncio.new_event_loop()
+        # What is to be called on the loop's thread is called at once.
+        monkeypatch.setattr(self._loop, "call_soon_threadsafe", lambda call, *arguments: call(*arguments))
+        self.thread = CompletionsReader(
+            Settings(topology="unused"), "news", self._loop, self.delivered.append, self.fatal.append
+        )
+
+    def read(self, *polls: list[Message] | Exception) -> None:
+        FakeConsumer.polls = list(polls)
+        self.thread.start()
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.thread.stop()
+        self._loop.close()
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    """Give one."""
+    made = Reader(monkeypatch)
+    yield made
+    made.close()
+
+
+def test_errors_that_pass_are_said_once_a_change(
+    reader: Reader, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at each of the thousand polls that they come with; again once something was read in between."""
+    away, gone = (
+        trouble(KafkaError._TRANSPORT, "a broker is away"),
+        trouble(KafkaError.UNKNOWN_TOPIC_OR_PART, "no topic"),
+    )
+    end = trouble(KafkaError._PARTITION_EOF, "the end")
+    first, second = record(b"1"), record(b"2")
+    with caplog.at_level(logging.WARNING):
+        reader.read([away], [away, away], [gone], [end], [gone, first], [away], [second])
+        eventually(lambda: len(reader.delivered) == 2, 10)
+    assert reader.delivered == [[first], [second]]
+    assert [line.getMessage() for line in caplog.records] == [
+        "reading 'news': a broker is away",
+        "reading 'news': no topic",
+        "reading 'news': a broker is away",
+    ]
+    assert reader.fatal == []
+
+
+@pytest.mark.parametrize(
+    ("polled", "says"),
+    [
+        (
+            [trouble(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed")],
+            "Kafka lets this user not read 'news': Topic authorization failed; allow it READ on it",
+        ),
+        ([trouble(KafkaError._FATAL, "all is lost")], "reading 'news' failed for good: all is lost"),
+        ([trouble(KafkaError.UNKNOWN_MEMBER_ID, "stranger", fatal=True)], "reading 'news' failed for good: stranger"),
+        (KafkaException(KafkaError(KafkaError._FATAL, "raised")), "reading 'news' failed for good: raised"),
+    ],
+    ids=["not allowed", "fatal", "fatal by its flag", "fatal and raised"],
+)
+def test_errors_that_do_not_pass_end_the_process(
+    reader: Reader, eventually: Eventually, polled: list[Message] | Exception, says: str
+) -> None:
+    """A spout that hears of no tree any more would wait for ever."""
+    reader.read(polled)
+    eventually(lambda: reader.fatal, 10)
+    (error,) = reader.fatal
+    assert isinstance(error, BrokerError)
+    assert str(error) == says

@@ -1,0 +1,228 @@
+"""What a process does beside its engine: its pump, its background, its patience with a task that leaves."""
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from kstorm.core.engine import BoltEngine, Effect, Record
+from kstorm.core.engine.effects import Run
+from kstorm.core.tasks import Steps
+from kstorm.runtime.kafka import consumer as consumer_module
+from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.service import driver as driver_module
+from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.settings import Settings
+from kstorm.testing import FeederSpout
+from kstorm.topology import Bolt, Config, Topology, TopologyBuilder, Tuple
+from tests.unit.core.engines import Journal, bolt_engine
+
+SETTINGS = Settings(topology="a:b", instance="sink-0")
+
+
+class Sink(Bolt):
+    def execute(self, tuple: Tuple) -> None:
+        pass
+
+
+class FakeProducer:
+    """Has a report for whoever asks, and tells how often it was asked."""
+
+    def __init__(self, *_: Any) -> None:
+        self.waiting = 0
+        self.polls = 0
+        self.polled_again = asyncio.Event()
+
+    def poll(self) -> int:
+        self.polls += 1
+        if self.polls > 3:
+            self.polled_again.set()
+        return 1
+
+    def flush(self, seconds: float) -> bool:
+        return True
+
+
+class FakeConsumer:
+    """Notes how it was made."""
+
+    made: ClassVar[dict[str, Any]] = {}
+    joined = False
+
+    def __init__(self, settings: Settings, **options: Any) -> None:
+        FakeConsumer.made = options
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class BareDriver(Driver[BoltEngine]):
+    """A driver of a bolt whose tasks cannot be opened; what would end the process is kept."""
+
+    group = "t.sink"
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(SETTINGS, topology, "sink", Journal())
+        self.engine = bolt_engine(topology, "sink", self)  # type: ignore[arg-type]
+        self.ended: list[Exception] = []
+        self.has_ended = asyncio.Event()
+
+    def fatal(self, error: Exception) -> None:
+        self.ended.append(error)
+        self.has_ended.set()
+
+    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+        raise RuntimeError("the disk is gone")
+
+
+def topology(**settings: Any) -> Topology:
+    builder = TopologyBuilder("t", Config(**settings))
+    builder.set_spout("words", FeederSpout("word"))
+    builder.set_bolt("sink", Sink()).shuffle_grouping("words")
+    return builder.build()
+
+
+@pytest.fixture(autouse=True)
+def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "UnitProducer", FakeProducer)
+    monkeypatch.setattr(driver_module, "TaskConsumer", FakeConsumer)
+
+
+def test_an_error_in_the_background_ends_the_process() -> None:
+    """A task whose recovery failed would else be waited for for ever, by a process that looks well."""
+
+    async def run() -> list[Exception]:
+        driver = BareDriver(topology())
+        await driver.start(lambda item: None)
+        await driver.assigned({0: 0})
+        await asyncio.wait_for(driver.has_ended.wait(), 10)
+        await driver.stop()
+        return driver.ended
+
+    (error,) = asyncio.run(run())
+    assert str(error) == "the disk is gone"
+
+
+def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
+    """It may wait for a report itself: were the pump to wait for the user's code, neither would ever end."""
+
+    async def run() -> int:
+        driver = BareDriver(topology())
+        waiting: list[Run] = []
+        served = asyncio.Event()
+
+        def user_code() -> Steps:
+            producer: Any = driver.producer
+            yield producer.polled_again.wait()
+
+        def confirmed(now: float) -> list[Effect]:
+            if not waiting:
+                waiting.append(Run(user_code()))
+                return [waiting[0]]
+            return []
+
+        def ran(_run: Run, now: float) -> list[Effect]:
+            served.set()
+            return []
+
+        driver.engine.confirmed = confirmed  # type: ignore[method-assign]
+        driver.engine.ran = ran  # type: ignore[method-assign]
+        await driver.start(lambda item: None)
+        await asyncio.wait_for(served.wait(), 10)
+        await driver.stop()
+        assert driver.ended == []
+        producer: Any = driver.producer
+        return int(producer.polls)
+
+    assert asyncio.run(run()) > 3
+
+
+# Patience at a revocation.
+
+
+class Clock:
+    """Moves when somebody sleeps, and lets a future end when its time has come."""
+
+    def __init__(self, done: "Future[None]", ends_at: float) -> None:
+        self.now, self._done, self._ends_at = 0.0, done, ends_at
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 0.5)
+        if self.now >= self._ends_at and not self._done.done():
+            self._done.set_result(None)
+
+
+def revoke_secs(**settings: Any) -> float:
+    """What a driver gives its consumer."""
+
+    async def start() -> None:
+        driver = BareDriver(topology(**settings))
+        await driver.start(lambda item: None)
+        await driver.stop()
+
+    asyncio.run(start())
+    return float(FakeConsumer.made["revoke_secs"])
+
+
+@pytest.mark.parametrize("drain", [20.0, 90.0, 600.0])
+def test_a_consumer_waits_for_a_task_that_drains_as_long_as_it_may(
+    monkeypatch: pytest.MonkeyPatch, drain: float
+) -> None:
+    """The spout drains first; storing and closing come on top of that."""
+    patience = revoke_secs(topology_drain_timeout_secs=drain)
+    assert patience > drain + 10
+    done: Future[None] = Future()
+    monkeypatch.setattr(consumer_module, "time", Clock(done, drain + 10))
+    _consumer(monkeypatch, patience)._wait_for(done)
+    assert done.done()
+
+
+def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience = revoke_secs(topology_drain_timeout_secs=5)
+    done: Future[None] = Future()
+    monkeypatch.setattr(consumer_module, "time", Clock(done, float("inf")))
+    with pytest.raises(TimeoutError, match=rf"within {patience:.0f} s"):
+        _consumer(monkeypatch, patience)._wait_for(done)
+
+
+@pytest.mark.parametrize("drain", [20.0, 90.0, 600.0])
+def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(monkeypatch: pytest.MonkeyPatch, drain: float) -> None:
+    """It does not poll meanwhile, and the group rebalances without members that take longer than `max.poll.interval.ms`."""
+    patience = revoke_secs(topology_drain_timeout_secs=drain)
+    made: list[dict[str, Any]] = []
+    _consumer(monkeypatch, patience, made)
+    assert made[0]["max.poll.interval.ms"] > patience * 1000
+
+
+def _consumer(
+    monkeypatch: pytest.MonkeyPatch, patience: float, made: list[dict[str, Any]] | None = None
+) -> TaskConsumer:
+    """`made` gets the settings of its client."""
+
+    def client(config: dict[str, Any]) -> SimpleNamespace:
+        if made is not None:
+            made.append(config)
+        return SimpleNamespace()
+
+    monkeypatch.setattr(consumer_module, "Consumer", client)
+    nobody: Any = None
+    return TaskConsumer(
+        SETTINGS,
+        topic="t.sink",
+        group="t.sink",
+        session_timeout_ms=6000,
+        revoke_secs=patience,
+        owner=nobody,
+        loop=nobody,
+        fatal=nobody,
+        log=Journal(),
+    )

@@ -1,0 +1,156 @@
+"""What we rely on of Faust's store and its RocksDB; an upgrade that breaks one of these is noticed here."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from rocksdict import Rdict
+
+from kstorm.core.recovery import Copy
+from kstorm.errors import StorageError
+from kstorm.runtime.service.app import make_app
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.store import faust_store
+from kstorm.runtime.store.faust_store import FaustStore
+
+COPY = Copy(b"topic", 41, 1_800_000_000.5)
+
+
+def make(folder: Path, name: str = "ledger") -> FaustStore:
+    """A store of another process that has the same folder."""
+    service: Any = None
+    return FaustStore(make_app("tables", Settings(topology="a:b", data_dir=folder), service), name, 2, folder)
+
+
+def test_the_members_of_faust_that_we_touch(tmp_path: Path) -> None:
+    """Nothing is opened before it is asked for; then the databases stand in a dict, each in a folder of its own."""
+    store = make(tmp_path)._store
+    assert store._dbs == {}
+    paths = [store.partition_path(partition) for partition in range(2)]
+    assert len(set(paths)) == 2
+    assert not any(path.exists() for path in paths)
+    assert store._db_for_partition(1) is store._dbs[1]
+    assert isinstance(store._dbs[1], Rdict)
+    assert [path.exists() for path in paths] == [False, True]
+    store._dbs[1].put(b"raw", b"\xff")
+    assert store._dbs[1].get(b"raw") == b"\xff"
+
+
+def test_partitions_are_opened_side_by_side(tmp_path: Path) -> None:
+    """By threads that come at once to a store that is made at the first look at it."""
+    for number in range(20):
+        store, together = make(tmp_path, f"table-{number}"), Barrier(2)
+
+        def open_one(partition: int, store: FaustStore = store, together: Barrier = together) -> None:
+            together.wait()
+            store.open(partition)
+            store.write(partition, [(b"a", b"1")], COPY)
+
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(open_one, range(2)))
+        assert [list(store.items(partition)) for partition in range(2)] == [[(b"a", b"1")]] * 2
+        for partition in range(2):
+            store.close(partition)
+
+
+def test_what_is_written_is_there_in_the_next_life(tmp_path: Path) -> None:
+    """Changes and what the copy is, in one batch; None deletes."""
+    store = make(tmp_path)
+    store.open(0)
+    assert store.copy(0) is None
+    store.write(0, [(b"a", b"1"), (b"b", b"1")], COPY)
+    store.write(0, [(b"b", None), (b"c", b"")], COPY._replace(reached=42))
+    store.close(0)
+    again = make(tmp_path)
+    again.open(0)
+    assert again.copy(0) == COPY._replace(reached=42)
+    assert list(again.items(0)) == [(b"a", b"1"), (b"c", b"")]
+    assert (again.get(0, b"b"), again.get(0, b"c")) == (None, b"")
+
+
+@pytest.mark.parametrize("number", [0, 1, 499, 500, 501, 1001])
+def test_items_come_in_pieces(tmp_path: Path, number: int) -> None:
+    """Each once, whatever is written meanwhile to those that have passed; no iterator keeps the database open."""
+    store = make(tmp_path)
+    store.open(0)
+    pairs = [(b"%06d" % key, b"v") for key in range(number)]
+    store.write(0, pairs, COPY)
+    found = []
+    for pair in store.items(0):
+        found.append(pair)
+        store.write(0, [(pair[0], None)], COPY)
+    assert found == pairs
+    reading = store.items(0)
+    next(reading, None)
+    store.close(0)
+    make(tmp_path).open(0)
+
+
+def test_a_partition_that_is_not_open_is_not_opened_by_reading(tmp_path: Path) -> None:
+    """It would keep the files from the process that has the task now."""
+    store = make(tmp_path)
+    with pytest.raises(StorageError, match="partition 1 of the table 'ledger' is not open"):
+        store.get(1, b"a")
+    store.open(1)
+    store.close(1)
+    store.close(1)
+    with pytest.raises(StorageError, match="its task has gone"):
+        list(store.items(1))
+    assert store._store._dbs == {}
+
+
+def test_a_partition_that_another_process_has_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a while; then the error names it."""
+    first, second = make(tmp_path), make(tmp_path)
+    first.open(0)
+    first.write(0, [(b"a", b"1")], COPY)
+    pauses = []
+
+    def pause(secs: float) -> None:
+        pauses.append(secs)
+        if len(pauses) == 2:
+            first.close(0)
+
+    monkeypatch.setattr("time.sleep", pause)
+    second.open(0)
+    assert (second.get(0, b"a"), len(pauses)) == (b"1", 2)
+    monkeypatch.setattr(faust_store, "_LOCKED_SECS", 0.0)
+    with pytest.raises(StorageError, match=r"partition 0 of the table 'ledger'.*[lL]ock"):
+        first.open(0)
+
+
+def test_emptying(tmp_path: Path) -> None:
+    """Nothing is left, neither rows nor what the copy was; the folder has no more in it than before."""
+    store = make(tmp_path)
+    store.open(0)
+    assert not store.empty(0)
+    store.write(0, [(b"a", b"1")], COPY)
+    before = sorted(path.name for path in store._store.partition_path(0).parent.iterdir())
+    assert store.empty(0)
+    assert (list(store.items(0)), store.copy(0)) == ([], None)
+    assert sorted(path.name for path in store._store.partition_path(0).parent.iterdir()) == before
+    store.write(0, [], COPY)
+    assert store.empty(0)
+    assert store.copy(0) is None
+
+
+def test_what_a_killed_process_put_aside_is_removed(tmp_path: Path) -> None:
+    """It was about to empty a partition."""
+    store = make(tmp_path)
+    aside = faust_store._aside(store._store.partition_path(0))
+    aside.mkdir(parents=True)
+    (aside / "000004.sst").write_bytes(b"rows")
+    store.open(0)
+    assert not aside.exists()
+
+
+@pytest.mark.parametrize("kept", [b"", b"\x93\x01\x02", b"\x94\x02\xc4\x01t\x01\xcb" + 8 * b"\0"])
+def test_what_cannot_be_read_says_nothing(tmp_path: Path, kept: bytes) -> None:
+    """Of another version or broken: the partition is emptied, and recovered from its changelog."""
+    store = make(tmp_path)
+    store.open(0)
+    store._store._dbs[0].put(faust_store._COPY_KEY, kept)
+    assert store.copy(0) is None
+    assert store.empty(0)

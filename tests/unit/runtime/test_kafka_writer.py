@@ -1,0 +1,194 @@
+"""The `KafkaBolt`'s writer on librdkafka's own mock broker: what it reports, and what ends the process."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kstorm.errors import BrokerError
+from kstorm.kafka.ports import KAFKA
+from kstorm.runtime.kafka.sink import KafkaWriter
+from kstorm.runtime.service.resources import Resources
+from kstorm.runtime.service.settings import Settings
+
+MOCK = {"test.mock.num.brokers": 1, "log_level": 0}
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Switch the garbage collector off: what lives on by a circle of references lives for ever."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("headers", [None, [[("name", "value")]] * 3])
+async def test_a_batch_is_reported_without_the_garbage_collector(no_collector: None, headers: Any) -> None:
+    """Nothing keeps a report once its last record's fate is known, also where records were refused."""
+    writer = KafkaWriter(MOCK)
+    ends: list[list[object]] = []
+    writer.write_batch("t", ["k"] * 3, ["a", "b", "c"], lambda errors: ends.append(list(errors)), headers)
+    writer.write_batch(
+        "t", ["k"] * 3, ["a", "\ud800", "x" * 2_000_000], lambda errors: ends.append(list(errors)), headers
+    )
+    await until(lambda: len(ends) == 2)
+    assert sorted(map(len, ends)) == [0, 2]
+    await writer.close()
+
+
+async def test_a_single_record_is_reported_without_the_garbage_collector(no_collector: None) -> None:
+    """Once, with nothing known of it but that it is there; one that is refused at once raises and is not reported."""
+    writer = KafkaWriter(MOCK)
+    ends: list[tuple[object, object]] = []
+    writer.write("t", b"k", b"v", lambda *end: ends.append(end))
+    with pytest.raises(BrokerError, match=r"a record for topic 't' was refused: .*too large"):
+        writer.write("t", b"k", b"x" * 2_000_000, lambda *end: ends.append(end))
+    await until(lambda: ends)
+    assert ends == [(None, None)]
+    await writer.close()
+
+
+async def test_a_producer_that_reports_all_says_where_each_record_is() -> None:
+    """As the bolt's callback needs it; also a batch is done then without errors."""
+    writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
+    found: list[Any] = []
+    batches: list[object] = []
+    for value in (b"1", b"2"):
+        writer.write("t", b"k", value, lambda error, record: found.append((error, record)))
+    await until(lambda: len(found) == 2)
+    assert [error for error, _ in found] == [None, None]
+    assert [(record.topic(), record.offset()) for _, record in found] == [("t", 0), ("t", 1)]
+    writer.write_batch("t", ["k", "k"], ["3", "4"], batches.append)
+    await until(lambda: batches)
+    assert batches == [[]]
+    await writer.close()
+
+
+class FatalProducer:
+    """A producer whose user may write nothing, as confluent-kafka has it (seen with a real broker): the records at hand fail by
+    an error of their own; a moment later, when none is on its way any more, `poll` would raise what is fatal, once; a further
+    record is refused by an error that only says that there was one. No `error_cb` is called."""
+
+    fatal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "may write nothing", fatal=True)
+    refused = KafkaError(KafkaError._FATAL, "Unable to produce message: Local: Fatal error")
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.waiting: list[Any] = []
+        self.polls = 0
+        self.told = False
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def poll(self, _: float) -> int:
+        self.polls += 1
+        if self.polls > 1 and not self.told:
+            self.told = True
+            raise KafkaException(self.fatal)
+        while self.waiting:
+            self.waiting.pop()(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not this topic"), None)
+        return 1
+
+    def produce(self, topic: str, value: object, key: object, partition: int, report: Any) -> None:
+        if self.polls:
+            raise KafkaException(self.refused)
+        self.waiting.append(report)
+
+
+class SlowlyFatalProducer(FatalProducer):
+    """One that says what is fatal while records are on their way."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self.polls = 1
+
+    def produce(self, topic: str, value: object, key: object, partition: int, report: Any) -> None:
+        self.waiting.append(report)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("own", [None, {"acks": "all"}])
+async def test_a_fatal_error_of_the_producer_is_told_to_whoever_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, own: dict[str, str] | None, batch: bool
+) -> None:
+    """Of the process's producer and of one of the bolt's own, with address, topic and remedy; no sooner than it is known."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", FatalProducer)
+    ends: list[Exception] = []
+    ports = Resources(Settings(topology="unused", bootstrap_servers="kafka:9092"), ends.append).lent[KAFKA]
+    writer = ports.open_shared_writer() if own is None else ports.open_writer(own)
+    ended: list[Any] = []
+    writer.write("counts", b"k", b"v", lambda *end: ended.append(end))
+    await until(lambda: ended)
+    assert ended[0][0].str() == "not this topic"
+    assert ends == []
+    if batch:
+        writer.write_batch("counts", ["k"], ["v"], ended.extend)
+        assert ended[1:] == [FatalProducer.refused.str()]
+    else:
+        with pytest.raises(BrokerError, match="a record for topic 'counts' was refused: Unable to produce"):
+            writer.write("counts", b"k", b"v", lambda *end: ended.append(end))
+    for part in ("topic 'counts' of Kafka at kafka:9092", "may write nothing", "allow its user WRITE on that topic"):
+        assert part in str(ends[0])
+
+
+async def test_a_fatal_error_is_told_while_records_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the records are still reported."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", SlowlyFatalProducer)
+    ends: list[Exception] = []
+    ended: list[object] = []
+    writer = KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, ends.append)
+    writer.write_batch("counts", ["k"], ["v"], ended.extend)
+    await until(lambda: ends and ended)
+    assert ["may write nothing" in str(end) for end in ends] == [True]
+
+
+async def test_a_report_that_raises_does_not_stop_those_behind_it() -> None:
+    """The exception is the event loop's to show; polling goes on."""
+    writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
+    heard: list[Any] = []
+    shown: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, shows: shown.append(shows))
+
+    def report(error: object, record: object) -> None:
+        heard.append(record)
+        raise ValueError("in a report")
+
+    writer.write("t", b"k", b"1", report)
+    await until(lambda: shown)
+    for value in (b"2", b"3"):
+        writer.write("t", b"k", value, lambda _, record: heard.append(record))
+    await until(lambda: len(heard) == 3)
+    await writer.close()
+
+
+ALONE = """
+import asyncio
+from kstorm.runtime.kafka import sink
+from tests.unit.runtime.test_kafka_writer import SlowlyFatalProducer
+
+async def main():
+    sink.Producer = SlowlyFatalProducer
+    sink.KafkaWriter({"bootstrap.servers": "kafka:9092"}).write_batch("counts", ["k"], ["v"], print)
+    await asyncio.sleep(20)
+
+asyncio.run(main())
+"""
+
+
+def test_by_default_it_ends_the_process() -> None:
+    """At once, and says why."""
+    ended = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert "a KafkaBolt's producer can write no more to topic 'counts' of Kafka at kafka:9092" in ended.stderr

@@ -1,0 +1,86 @@
+"""How topics are set: what is promised of each, and that docs/topics.md says the same."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.kafka import KafkaBolt
+from kstorm.runtime.kafka.topic_settings import TopicPlan, plans
+from kstorm.testing import FeederSpout
+from kstorm.topology import BasicBolt, Config, StatefulBasicBolt, Topology, TopologyBuilder
+
+PAGE = Path(__file__).parents[3] / "docs" / "topics.md"
+
+
+class Split(BasicBolt):
+    """Emits nothing."""
+
+    def execute(self, tuple: Any, collector: Any) -> None: ...
+
+
+class Count(StatefulBasicBolt):
+    """Has state."""
+
+    def execute(self, tuple: Any, collector: Any) -> None: ...
+
+
+def make(config: Config | None = None, **split: Any) -> Topology:
+    builder = TopologyBuilder("t", config or Config())
+    builder.set_spout("lines", FeederSpout("line"), 3)
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines").add_configurations(**split)
+    builder.set_bolt("count", Count(), 5).shuffle_grouping("lines")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("words")).shuffle_grouping("lines")
+    return builder.build()
+
+
+def settings(topology: Topology, topic: str, replication: int = 1) -> Mapping[str, str]:
+    return plans(topology, replication)[topic].settings
+
+
+def test_every_topic_has_a_plan() -> None:
+    """With the partitions that the topology says."""
+    topology = make()
+    assert {name: plan.partitions for name, plan in plans(topology, 1).items()} == {
+        **topology.topics(),
+        **topology.changelogs(),
+    }
+
+
+def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise() -> None:
+    """And never deleted for their size."""
+    assert settings(make(), "t.__dead_letters")["retention.ms"] == "-1"
+    month = make(Config(topology_dead_letters_retention_secs=30 * 86400))
+    assert settings(month, "t.__dead_letters")["retention.ms"] == "2592000000"
+    assert settings(month, "t.split")["retention.ms"] == "86400000"
+
+
+def test_the_longest_frame_of_any_component_fits() -> None:
+    """A component may have a limit of its own, and sends to others' topics."""
+    for topic in ("t.count", "t.__acker"):
+        assert int(settings(make(topology_frame_max_bytes=3_000_000), topic)["max.message.bytes"]) > 3_000_000
+
+
+@pytest.mark.parametrize(("replication", "insync"), [(1, None), (2, None), (3, "2"), (5, "2")])
+def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | None) -> None:
+    """Of three or more; of fewer none could be away."""
+    assert {plan.settings.get("min.insync.replicas") for plan in plans(make(), replication).values()} == {insync}
+
+
+@pytest.mark.parametrize(
+    ("topic", "shown"),
+    [
+        ("t.split", "<topology>.<bolt>"),
+        ("t.__acker", "<topology>.__acker"),
+        ("t.lines.__completions", "<topology>.<spout>.__completions"),
+        ("t.__dead_letters", "<topology>.__dead_letters"),
+        ("t.count.__state", "<topology>.<bolt>.__state"),
+        ("t.__acker.__ledger", "<topology>.__acker.__ledger"),
+    ],
+)
+def test_the_page_says_what_the_code_does(topic: str, shown: str) -> None:
+    """Each kind of topic has a row, with every setting in it."""
+    plan: TopicPlan = plans(make(), 1)[topic]
+    (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{shown}` |"))
+    assert row.split(" | ")[3] == " ".join(f"`{name}={value}`" for name, value in plan.settings.items()) + " |"

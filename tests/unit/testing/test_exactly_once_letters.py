@@ -1,0 +1,66 @@
+"""Exactly once, what can never succeed becomes a dead letter of its bolt, and the rest of its message is processed."""
+
+import json
+
+from kstorm.core.wire import TupleFrame, decode
+from kstorm.testing import LocalCluster
+from kstorm.topology import BasicBolt, BasicOutputCollector, Config, OutputFieldsDeclarer, TopologyBuilder, Tuple
+from kstorm.topology.config import EXACTLY_ONCE
+from tests.sim.exactly_once.components import End, Messages
+
+_LIMIT = 16_384
+
+
+class Twice(BasicBolt):
+    """Emits each number as it is, and once more as `Twice.second` has it."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("id", "value")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Of the number 3 the second value is larger than a record may be."""
+        collector.emit((tuple["id"], "first"))
+        collector.emit((tuple["id"], "x" * (_LIMIT if tuple["id"] == 3 else 1)))
+
+
+class Fussy(BasicBolt):
+    """Raises on the second value of 2, always, after it has emitted it."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("id", "value")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits what it gets."""
+        collector.emit(tuple.values)
+        if tuple.values == (2, "x"):
+            raise ValueError("never")
+
+
+def _cluster() -> LocalCluster:
+    config = Config(
+        topology_processing_guarantee=EXACTLY_ONCE,
+        topology_bolt_retry_limit=2,
+        topology_frame_max_bytes=_LIMIT,
+    )
+    builder = TopologyBuilder("letters", config)
+    builder.set_spout("messages", Messages([[1, 2, 3, 4]]))
+    builder.set_bolt("twice", Twice()).shuffle_grouping("messages")
+    builder.set_bolt("fussy", Fussy()).shuffle_grouping("twice")
+    builder.set_bolt("end", End()).shuffle_grouping("fussy")
+    return LocalCluster(builder.build(), 7)
+
+
+def test_what_never_succeeds_is_a_dead_letter_and_its_message_goes_on() -> None:
+    """One letter of the bolt that gave up, with the tuple and its place, and one of the emitter of what no record can hold."""
+    with _cluster() as cluster:
+        cluster.run_for(30)
+        frames = [decode(TupleFrame, value) for value in cluster.sent("letters.end")]
+        arrived = sorted(row for frame in frames for row in zip(*frame.columns, strict=True))
+        assert arrived == [(1, "first"), (1, "x"), (2, "first"), (3, "first"), (4, "first"), (4, "x")]
+        gave_up, too_large = sorted(cluster.dead_letters, key=lambda letter: str(letter.component))
+        assert (gave_up.component, gave_up.topic, gave_up.attempts) == ("fussy", "letters.fussy", 3)
+        assert "failed 3 times: ValueError: never" in gave_up.reason
+        assert json.loads(gave_up.value or b"")["values"] == {"id": 2, "value": "x"}
+        assert too_large.component == "twice"
+        assert f"the limit is {_LIMIT:,}" in too_large.reason
+        assert (cluster.pending, cluster.open_trees, cluster.unsettled) == (0, 0, 0)

@@ -1,0 +1,225 @@
+"""`FakeKafka` under whole topologies: what the real servers may do to KafkaSpout and KafkaBolt, it does."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from kstorm.errors import KstormError
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
+from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    FailedException,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+
+SEEDS = range(5)
+
+
+class Upper(BasicBolt):
+    """Writes lines in capitals; fails those that say so, once each."""
+
+    failed: set[str]
+
+    def __init__(self) -> None:
+        self.failed = set()
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        line = tuple["str"]
+        if line.startswith("fail") and line not in self.failed:
+            self.failed.add(line)
+            raise FailedException
+        collector.emit([line, line.upper()])
+
+
+def config(topic: str = "lines", **settings: Any) -> SpoutConfig:
+    hosts = settings.pop("hosts", KafkaHosts())
+    return SpoutConfig(hosts, topic, "/spouts", "t", scheme=SchemeAsMultiScheme(StringScheme()), **settings)
+
+
+def wired(source: SpoutConfig, bolt: KafkaBolt | None = None, tasks: int = 1) -> Topology:
+    builder = TopologyBuilder("t", Config(topology_message_timeout_secs=10))
+    builder.set_spout("lines", KafkaSpout(source), tasks)
+    builder.set_bolt("upper", Upper()).shuffle_grouping("lines")
+    sink = bolt or KafkaBolt()
+    builder.set_bolt("sink", sink.with_topic_selector("out")).shuffle_grouping("upper")
+    return builder.build()
+
+
+def produced(*lines: str, partitions: int = 2) -> FakeKafka:
+    kafka = FakeKafka({"lines": partitions, "out": 2})
+    for line in lines:
+        kafka.produce("lines", line)
+    return kafka
+
+
+def out(kafka: FakeKafka) -> Counter[str]:
+    return Counter((record.value() or b"").decode() for record in kafka.records("out"))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_from_topic_to_topic(seed: int) -> None:
+    """What is produced comes out, is acked, and its offsets are stored when their time has come."""
+    kafka = produced("a", "b", "c")
+    source = config()
+    with kafka.cluster(wired(source), seed) as cluster:
+        cluster.run_until_idle()
+        assert out(kafka) == {"A": 1, "B": 1, "C": 1}
+        assert len(cluster.acked("lines")) == 3
+        assert (cluster.pending, cluster.errors) == (0, [])
+        assert not any(kafka.stored_offset(source, number) for number in (0, 1))
+        cluster.advance_time(2.5)
+        assert [kafka.stored_offset(source, number) for number in (0, 1)] == [2, 1]
+        kafka.produce("lines", "d", partition=1)
+        cluster.run_until_idle()
+        assert out(kafka)["D"] == 1
+    assert [kafka.stored_offset(source, number) for number in (0, 1)] == [2, 2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("victim", ["lines", "upper", "sink", "acker"])
+def test_nothing_is_lost_by_a_crash(seed: int, victim: str) -> None:
+    """Somewhere in the middle: what was on its way comes again; what is stored counts."""
+    lines = [f"line {number}" for number in range(20)]
+    kafka, source = produced(*lines), config()
+    with kafka.cluster(wired(source, tasks=2), seed) as cluster:
+        for _ in range(20 + 15 * seed):
+            cluster.step()
+        cluster.crash(victim)
+        cluster.advance_time(40)
+        assert set(out(kafka)) == {line.upper() for line in lines}
+        assert (cluster.pending, cluster.dead_letters) == (0, [])
+        assert [kafka.stored_offset(source, number) for number in (0, 1)] == [10, 10]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_is_lost_among_faults(seed: int) -> None:
+    """Of any kind, at any time: every line comes out, and the offsets stand behind the last one."""
+    random = Random(seed)
+    lines = [f"line {number}" for number in range(random.randint(1, 30))]
+    kafka = produced(*lines, partitions=3)
+    source = config(max_uncommitted_offsets=random.choice((1, 4, 1000)), state_update_interval_ms=1)
+    with kafka.cluster(wired(source, tasks=random.randint(1, 3)), seed) as cluster:
+        for _ in range(random.randint(1, 4)):
+            for _ in range(random.randint(1, 60)):
+                cluster.step()
+            victim, seconds = random.choice(("lines", "upper", "sink", "acker")), random.randint(1, 12)
+            match random.randrange(5):
+                case 0 | 1:
+                    cluster.crash(victim)
+                case 2:
+                    cluster.pause(victim)
+                case 3:
+                    cluster.scale("lines", random.randint(1, 3))
+                case _:
+                    kafka.away = True
+                    cluster.advance_time(seconds)
+                    kafka.away = False
+        cluster.advance_time(60)
+        assert set(out(kafka)) == {line.upper() for line in lines}
+        assert (cluster.pending, cluster.dead_letters) == (0, [])
+        assert sum(kafka.stored_offset(source, number) or 0 for number in range(3)) == len(lines)
+
+
+def test_a_crash_repeats_what_was_not_stored() -> None:
+    """And not what was."""
+    kafka, source = produced("a", "b", partitions=1), config()
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(3)
+        kafka.produce("lines", "c")
+        cluster.run_until_idle()
+        assert kafka.stored_offset(source) == 2
+        cluster.crash("lines")
+        cluster.run_until_idle()
+        assert out(kafka) == {"A": 1, "B": 1, "C": 2}
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_crash_loses_what_the_producer_held(forgets: bool) -> None:
+    """A bolt that acks before the broker has its record loses it so; one that waits has it replayed."""
+    kafka = produced("a", partitions=1)
+    with kafka.cluster(wired(config(), KafkaBolt().with_fire_and_forget(forgets))) as cluster:
+        while not cluster.emitted("upper"):
+            cluster.step()
+        kafka.away = True  # so that the record waits
+        cluster.run_until_idle()
+        cluster.checkpoint()
+        cluster.crash("sink", 0)
+        kafka.away = False
+        cluster.advance_time(40)
+        assert len(cluster.acked("lines")) == 1
+        assert out(kafka) == ({} if forgets else {"A": 1})
+
+
+def test_a_zombie_is_fenced() -> None:
+    """A spout that others take for dead stores nothing once they have its lock."""
+    kafka, source = produced("a", partitions=1), config()
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(3)
+        for number in range(10):
+            kafka.produce("lines", str(number))
+            cluster.step()
+        cluster.pause("lines")
+        cluster.advance_time(40)
+        assert set(out(kafka)) == {"A", *map(str, range(10))}
+        assert kafka.stored_offset(source) == 11
+
+
+def test_a_scaled_spout_hands_its_partitions_over() -> None:
+    """Locks are given up and taken."""
+    kafka, source = produced(*map(str, range(6))), config()
+    with kafka.cluster(wired(source, tasks=2)) as cluster:
+        cluster.run_until_idle()
+        cluster.scale("lines", 1)
+        cluster.run_until_idle()
+        for number in range(6, 10):
+            kafka.produce("lines", str(number))
+        cluster.advance_time(5)
+        assert out(kafka) == Counter(map(str, range(10)))
+        assert [kafka.stored_offset(source, number) for number in (0, 1)] == [5, 5]
+
+
+def test_what_fails_is_emitted_again_and_holds_the_offset() -> None:
+    """The retry's delay is one of the cluster's clock."""
+    kafka = produced("a", "fail b", "c", partitions=1)
+    source = config(retry_initial_delay_ms=20_000)
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(19)
+        assert out(kafka) == {"A": 1, "C": 1}
+        assert kafka.stored_offset(source) == 1
+        cluster.advance_time(9)
+        assert out(kafka) == {"A": 1, "FAIL B": 1, "C": 1}
+        assert kafka.stored_offset(source) == 3
+
+
+def test_a_record_that_the_broker_refuses() -> None:
+    """Its tuple fails, and is replayed until the broker takes it."""
+    kafka, source = produced("a", "b", partitions=1), config()
+    kafka.refuse = lambda topic, key, value: "quota exceeded" if (topic, value) == ("out", b"B") else None
+    with kafka.cluster(wired(source)) as cluster:
+        with pytest.raises(KstormError, match="is not idle after 5000 steps"):
+            cluster.run_until_idle(5000)
+        assert set(out(kafka)) == {"A"}  # perhaps twice: it is written again with those that were refused beside it
+        assert "quota exceeded" in str(cluster.errors[0].error)
+        assert len(cluster.failed("lines")) > 1
+        kafka.refuse = lambda topic, key, value: None
+        cluster.advance_time(3)
+        assert out(kafka)["B"] == 1
+        assert kafka.stored_offset(source) == 2

@@ -1,0 +1,297 @@
+"""`FakeKafka` as servers: topics that are late, grow, expire or are made anew; and the ways in which spouts and bolts use them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kstorm.errors import TopicError
+from kstorm.kafka import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    Broker,
+    FieldNameBasedTupleToKafkaMapper,
+    GlobalPartitionInformation,
+    KafkaBolt,
+    KafkaSpout,
+    ProcessingGuarantee,
+    StaticHosts,
+)
+from kstorm.testing import BoltTester, LocalCluster
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wired
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_servers_that_are_away(seed: int) -> None:
+    """Nothing is read, written or stored meanwhile; all goes on when they are back."""
+    kafka, source = produced("a", "b"), config()
+    with kafka.cluster(wired(source), seed) as cluster:
+        for _ in range(10 * seed):
+            cluster.step()
+        kafka.away = True
+        cluster.advance_time(5)
+        before = out(kafka), kafka.stored_offset(source, 0), kafka.stored_offset(source, 1)
+        kafka.produce("lines", "c")
+        cluster.advance_time(5)
+        assert before == (out(kafka), kafka.stored_offset(source, 0), kafka.stored_offset(source, 1))
+        spout = cluster.instance("lines")
+        assert isinstance(spout, KafkaSpout)
+        assert "cannot be reached" in str(spout.problem())
+        kafka.away = False
+        cluster.advance_time(40)
+        assert set(out(kafka)) == {"A", "B", "C"}
+        assert [kafka.stored_offset(source, number) for number in (0, 1)] == [2, 1]
+        assert spout.problem() is None
+
+
+def test_a_topic_that_is_not_there_yet() -> None:
+    """The spout says so, and finds it when it is."""
+    kafka, source = FakeKafka({"out": 1}), config()
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(5)
+        assert "no topic 'lines'" in str(cluster.errors[0].error)
+        kafka.create_topic("lines")
+        kafka.produce("lines", "a")
+        cluster.advance_time(5)
+        assert out(kafka) == {"A": 1}
+
+
+def test_a_sink_topic_that_is_not_there() -> None:
+    """What is written to it is not acked."""
+    kafka = FakeKafka({"lines": 1})
+    kafka.produce("lines", "a")
+    with kafka.cluster(wired(config(retry_limit=2))) as cluster:
+        cluster.advance_time(5)
+        assert "there is no out[0]: the fake Kafka has the topics lines; add one" in str(cluster.errors[0].error)
+        (letter,) = cluster.dead_letters
+        assert (letter.topic, letter.partition, letter.offset, letter.value) == ("lines", 0, 0, b"a")
+
+
+def test_partitions_that_are_added() -> None:
+    """They are read from their beginning once they are found."""
+    kafka, source = produced("a", partitions=1), config()
+    with kafka.cluster(wired(source, tasks=2)) as cluster:
+        cluster.run_until_idle()
+        kafka.create_topic("lines", 3)
+        for number in range(3):
+            kafka.produce("lines", str(number), partition=number)
+        cluster.advance_time(70)
+        assert out(kafka) == {"A": 1, "0": 1, "1": 1, "2": 1}
+
+
+def test_many_topics() -> None:
+    """A regular expression finds those that come later too, but none of the topology's own, nor of Kafka's."""
+    kafka = FakeKafka({"in-a": 1, "in-b": 2, "t.upper": 1, "__in-c": 1, "out": 1})
+    source = config(".*in-.*|t.*", kafka_topic_wildcard_match=True)
+    for topic in ("in-a", "in-b", "t.upper", "__in-c"):
+        kafka.produce(topic, topic)
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.run_until_idle()
+        kafka.create_topic("in-d")
+        kafka.produce("in-d", "in-d")
+        cluster.advance_time(70)
+        assert out(kafka) == {"IN-A": 1, "IN-B": 1, "IN-D": 1}
+        assert kafka.stored_offset(source, topic="in-a") == 1
+
+
+def test_partitions_that_hosts_name() -> None:
+    """`StaticHosts` are asked instead of the topic."""
+    kafka = produced("a", "b")
+    information = GlobalPartitionInformation("lines", {1: Broker("one", 9092)})
+    with kafka.cluster(wired(config(hosts=StaticHosts(information)))) as cluster:
+        cluster.run_until_idle()
+        assert out(kafka) == {"B": 1}
+
+
+@pytest.mark.parametrize(("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")])
+def test_where_a_spout_starts(start: int, expected: str) -> None:
+    """By time, where nothing is stored."""
+    kafka = FakeKafka({"lines": 1, "out": 1})
+    for second, line in enumerate("abc", 1):
+        kafka.produce("lines", line, timestamp=1000 * second)
+    with kafka.cluster(wired(config(start_offset_time=start))) as cluster:
+        cluster.run_until_idle()
+        kafka.produce("lines", "z", timestamp=9999)
+        cluster.run_until_idle()
+        assert "".join(sorted(out(kafka))) == f"{expected}Z"
+
+
+def test_where_an_earlier_deployment_was() -> None:
+    """It counts, unless another deployment is to ignore it."""
+    kafka = produced("a", "b", "c", partitions=1)
+    source = config(ignore_zk_offsets=True)
+    kafka.store_offset(source, 2)
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.run_until_idle()
+        assert out(kafka) == {"C": 1}
+    kafka.topology_id = "fake-2"
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.run_until_idle()
+    assert out(kafka) == {"A": 1, "B": 1, "C": 2}
+
+
+def test_records_that_expired() -> None:
+    """The spout goes on where there are some; gaps wait for nobody."""
+    kafka, source = FakeKafka({"lines": 1, "out": 1}), config()
+    for offset in (3, 4, 9, 20):
+        kafka.produce("lines", str(offset), offset=offset)
+    kafka.expire("lines", before=9)
+    kafka.store_offset(source, 4)
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(5)
+        assert out(kafka) == {"9": 1, "20": 1}
+        assert kafka.stored_offset(source) == 21
+        assert "has the offsets 9 to 21, not 4" in str(cluster.errors[0].error)
+
+
+def test_a_topic_made_anew() -> None:
+    """It is read from its beginning."""
+    kafka, source = produced("a", "b", "c", partitions=1), config()
+    with kafka.cluster(wired(source)) as cluster:
+        cluster.advance_time(3)
+        kafka.delete_topic("lines")
+        cluster.advance_time(3)
+        kafka.create_topic("lines")
+        kafka.produce("lines", "d")
+        cluster.advance_time(70)
+        assert out(kafka) == {"A": 1, "B": 1, "C": 1, "D": 1}
+
+
+def test_tombstones_keys_and_headers() -> None:
+    """A tombstone is nothing to process; a bolt's records have what it gave them."""
+    kafka = FakeKafka({"lines": 1, "out": 3})
+    kafka.produce("lines", None, key="k")
+    kafka.produce("lines", "a", key=b"k", headers=[("h", "v"), ("n", None)])
+    assert kafka.records("lines")[1].headers() == [("h", b"v"), ("n", None)]
+    source = config()
+    with kafka.cluster(wired(source, KafkaBolt().with_lineage("lines"))) as cluster:
+        cluster.advance_time(3)
+        (record,) = kafka.records("out")
+        assert (record.topic(), record.key(), record.value()) == ("out", b"a", b"A")
+        assert record.headers()
+        assert kafka.records("out", record.partition()) == [record]
+        assert kafka.stored_offset(source) == 2
+
+
+def test_equal_keys_are_in_one_partition() -> None:
+    """Others in turn."""
+    kafka = FakeKafka({"t": 4})
+    assert len({kafka.produce("t", "v", key=f"k{number % 2}").partition() for number in range(20)}) <= 2
+    assert {kafka.produce("t", "v").partition() for _ in range(8)} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_at_most_once(seed: int) -> None:
+    """Nothing is emitted that is not stored as done."""
+    kafka, source = produced(*"abcdef"), config(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)
+    with kafka.cluster(wired(source), seed) as cluster:
+        for _ in range(25 + 4 * seed):
+            cluster.step()
+        cluster.crash("lines")
+        cluster.advance_time(5)
+        assert max(out(kafka).values(), default=1) == 1
+        assert [kafka.stored_offset(source, number) for number in (0, 1)] == [3, 3]
+
+
+@pytest.mark.parametrize("async_", [True, False])
+def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
+    """Has its report while it waits, and one that does not has it later."""
+    kafka = produced("a", "b", "c")
+    with kafka.cluster(wired(config(), KafkaBolt().with_async(async_))) as cluster:
+        cluster.run_until_idle()
+        assert out(kafka) == {"A": 1, "B": 1, "C": 1}
+        kafka.away = True
+        kafka.produce("lines", "d")
+        cluster.run_until_idle()
+        kafka.away = False
+        cluster.advance_time(3)
+        assert out(kafka)["D"] == 1
+
+
+def test_a_bolt_by_hand() -> None:
+    """The record is written, arrives, and is reported: three times."""
+    kafka = FakeKafka({"out": 1})
+    bolt = KafkaBolt().with_topic_selector("out").with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("k", "m"))
+    tester = BoltTester(bolt, "k", "m", resources=kafka.resources)
+    message = tester.give(["key", "text"])
+    assert (kafka.records("out"), tester.held) == ([], [message])
+    assert kafka.act()
+    tester.settle()
+    assert ([record.value() for record in kafka.records("out")], tester.held) == ([b"text"], [message])
+    assert kafka.act()
+    tester.settle()
+    assert tester.acked == [message]
+    assert not kafka.act()
+    kafka.refuse = lambda topic, key, value: "no"
+    refused = tester.give(["key", "other"])
+    assert kafka.settle()
+    tester.settle()
+    assert (tester.failed, len(kafka.records("out"))) == ([refused], 1)
+    large = tester.give(["key", "x" * 1_000_001])
+    kafka.settle()
+    tester.settle()
+    assert tester.failed == [refused, large]
+    assert not kafka.settle()
+    tester.close()
+
+
+def test_a_producer_of_its_own_is_closed() -> None:
+    """With what is on its way sent; the shared one is the others' too."""
+    for bolt, left in ((KafkaBolt().with_producer_properties({"linger.ms": 1}), False), (KafkaBolt(), True)):
+        kafka = FakeKafka({"out": 1})
+        tester = BoltTester(bolt.with_topic_selector("out"), "key", "message", resources=kafka.resources)
+        tester.give(["k", "m"])
+        tester.close()
+        assert bool(kafka.records("out")) is not left
+        assert kafka.settle() is left
+
+
+def test_fixed_tuples_into_a_topic(complete_topology: Callable[..., LocalCluster]) -> None:
+    """Whatever the spouts would read, the bolts write."""
+    kafka = FakeKafka({"out": 1})
+    result = complete_topology(wired(config()), {"lines": [["a"], ["b"]]}, kafka=kafka)
+    assert sorted(result.acked("lines")) == [0, 1]
+    assert out(kafka) == {"A": 1, "B": 1}
+
+
+def test_the_fixture(local_cluster: Callable[..., LocalCluster]) -> None:
+    """A cluster of a fake Kafka is one of its clusters."""
+    kafka = produced("a")
+    cluster = local_cluster(wired(config()), kafka=kafka)
+    cluster.run_until_idle()
+    assert out(kafka) == {"A": 1}
+
+
+def test_mistakes_of_a_test() -> None:
+    """Messages name what there is."""
+    kafka = FakeKafka({"lines": 2})
+    for call in (lambda: kafka.produce("wrods", "x"), lambda: kafka.records("wrods")):
+        with pytest.raises(TopicError, match=r"there is no wrods\[0\]: the fake Kafka has the topics lines; add one"):
+            call()
+    with pytest.raises(TopicError, match=r"there is no lines\[7\]"):
+        kafka.produce("lines", "x", partition=7)
+    with pytest.raises(TopicError, match="topic 'lines' with 1 partitions: it has 2"):
+        kafka.create_topic("lines", 1)
+    with pytest.raises(TopicError, match="topic 'none' with 0 partitions"):
+        FakeKafka({"none": 0})
+    kafka.produce("lines", "x", partition=0, offset=5)
+    with pytest.raises(TopicError, match=r"lines\[0\] ends at 6: a record at offset 5 cannot be added"):
+        kafka.produce("lines", "x", partition=0, offset=5)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    """The servers' turns are drawn from it too."""
+
+    def run(seed: int) -> list[str]:
+        told: list[str] = []
+        kafka = produced(*map(str, range(12)))
+        cluster: KafkaCluster = kafka.cluster(wired(config(), tasks=2), seed, tell=told.append)
+        with cluster:
+            for _ in range(100):
+                cluster.step()
+            cluster.crash("sink")
+            cluster.advance_time(30)
+        return [*told, *(f"{record}" for record in kafka.records("out"))]
+
+    assert run(3) == run(3)
+    assert run(3) != run(4)

@@ -1,0 +1,259 @@
+"""`FakeKafka` is as inconvenient as the real servers: nothing is answered in the call that asks."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kstorm.errors import BrokerError, FencedError
+from kstorm.kafka import EARLIEST_TIME, KafkaHosts, KafkaPorts, KafkaSpout, SpoutConfig, StoredOffset
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.kafka.ports import KAFKA, Broker, OffsetStore, Ownership, Partition
+from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import Bolt, TopologyBuilder, TopologyContext
+
+PLACE = Partition("lines", 0)
+CONFIG = SpoutConfig(KafkaHosts(), "lines", "/spouts", "t")
+
+
+def ports(kafka: FakeKafka) -> KafkaPorts:
+    found: KafkaPorts = kafka.resources[KAFKA]
+    return found
+
+
+def store(kafka: FakeKafka, task: int = 0) -> OffsetStore:
+    builder = TopologyBuilder("t")
+    builder.set_spout("lines", KafkaSpout(CONFIG), 2)
+    builder.set_bolt("bolt", Bolt()).shuffle_grouping("lines")
+    return ports(kafka).open_offsets(CONFIG, TopologyContext(builder.build(), "lines", task))
+
+
+def offset(value: int) -> StoredOffset:
+    return StoredOffset.of(TopologyRef("t-1", "t"), PLACE, value, Broker("b", 1))
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    kafka = FakeKafka({"lines": 2, "out": 1})
+    for number in range(4):
+        kafka.produce("lines", str(number))
+    return kafka
+
+
+# The reader.
+
+
+def test_look_ups_are_answered_later(kafka: FakeKafka) -> None:
+    """The partitions are the same object until the next look-up has ended; an offset is looked up anew each time."""
+    reader = ports(kafka).open_source(CONFIG)
+    reader.refresh("lines")
+    assert reader.partitions("lines") is None
+    assert kafka.act()
+    known = reader.partitions("lines")
+    assert known is not None
+    assert list(known) == [PLACE, Partition("lines", 1)]
+    reader.refresh("lines")
+    reader.refresh("lines")
+    assert reader.partitions("lines") is known
+    assert kafka.act()
+    assert not kafka.act()
+    assert reader.partitions("lines") is not known
+    for _ in range(2):
+        assert reader.offset_for(PLACE, EARLIEST_TIME) is None
+        assert reader.offset_for(PLACE, EARLIEST_TIME) is None
+        assert kafka.settle()
+        assert reader.offset_for(PLACE, EARLIEST_TIME) == 0
+    assert reader.offset_for(PLACE, EARLIEST_TIME) is None
+    reader.unassign(PLACE)
+    assert kafka.settle()
+    assert reader.offset_for(PLACE, EARLIEST_TIME) is None  # what was being looked up was forgotten
+
+
+def test_a_pause_ends_with_the_assignment(kafka: FakeKafka) -> None:
+    """As the real reader's does, which keeps the same contract."""
+    reader = ports(kafka).open_source(CONFIG)
+    reader.assign(PLACE, 0)
+    assert [record.offset() for record in reader.read(10)] == [0, 1]
+    for let_go_first in (True, False):
+        reader.pause(PLACE)
+        assert list(reader.read(10)) == []
+        if let_go_first:
+            reader.unassign(PLACE)
+        reader.assign(PLACE, 0)
+        assert [record.offset() for record in reader.read(10)] == [0, 1]
+
+
+def test_reading_takes_turns(kafka: FakeKafka) -> None:
+    """At most as much as is asked for; each partition in order; the end is known once there was a look at it."""
+    reader = ports(kafka).open_source(CONFIG)
+    other = Partition("lines", 1)
+    reader.assign(PLACE, 0)
+    reader.assign(other, 0)
+    assert reader.end_offset(PLACE) is None
+    read = [(record.partition(), record.offset()) for _ in range(4) for record in reader.read(1)]
+    assert read == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert reader.end_offset(PLACE) == 2
+    kafka.produce("lines", "x", partition=0)
+    assert reader.end_offset(PLACE) == 2
+    reader.close()
+    assert list(reader.read(5)) == []
+
+
+@pytest.mark.parametrize("position", [0, 9])
+def test_offsets_that_are_not_there(kafka: FakeKafka, position: int) -> None:
+    """Before the log's beginning or beyond its end: told once, and nothing is read until it is assigned anew."""
+    kafka.expire("lines", before=1)
+    reader = ports(kafka).open_source(CONFIG)
+    reader.assign(PLACE, position)
+    for _ in range(2):
+        assert list(reader.read(5)) == []
+    (fault,) = reader.faults()
+    assert (fault.partition, fault.out_of_range) == (PLACE, True)
+    reader.assign(PLACE, 1)
+    assert [record.offset() for record in reader.read(5)] == [1]
+    assert list(reader.faults()) == []
+
+
+def test_a_topic_that_goes_away(kafka: FakeKafka) -> None:
+    """It is said once, for reading and for looking up."""
+    reader = ports(kafka).open_source(CONFIG)
+    reader.assign(PLACE, 0)
+    kafka.delete_topic("lines")
+    for _ in range(3):
+        assert list(reader.read(5)) == []
+        reader.offset_for(PLACE, EARLIEST_TIME)
+        kafka.settle()
+    assert [fault.reason for fault in reader.faults()] == ["the fake Kafka has no lines[0]"]
+
+
+# Offsets.
+
+
+def test_an_offset_moves_when_it_is_stored(kafka: FakeKafka) -> None:
+    """Not when it is given to be; of several that wait the last one is."""
+    offsets = store(kafka)
+    assert [offsets.acquire(PLACE), offsets.acquire(PLACE)] == [Ownership.WAITING] * 2
+    kafka.settle()
+    assert offsets.acquire(PLACE) is Ownership.HELD
+    assert offsets.load(PLACE) is None
+    for value in (1, 2):
+        offsets.save(PLACE, offset(value))
+    assert (kafka.stored_offset(CONFIG), offsets.stored_offset(PLACE)) == (None, None)
+    assert kafka.act()
+    assert (kafka.stored_offset(CONFIG), offsets.stored_offset(PLACE)) == (2, 2)
+    assert not kafka.act()
+    offsets.save(PLACE, offset(3))
+    kafka.away = True
+    assert not kafka.settle()
+    assert not offsets.flush(60)
+    assert "cannot be reached" in str(offsets.problem())
+    kafka.away = False
+    assert (offsets.flush(60), offsets.problem(), kafka.stored_offset(CONFIG)) == (True, None, 3)
+
+
+def test_a_lock_has_one_holder(kafka: FakeKafka) -> None:
+    """The next one gets it when it is released, after what the first had to store."""
+    first, second = store(kafka, 0), store(kafka, 1)
+    first.acquire(PLACE)
+    second.acquire(PLACE)
+    kafka.settle()
+    assert (first.acquire(PLACE), second.acquire(PLACE)) == (Ownership.HELD, Ownership.WAITING)
+    first.save(PLACE, offset(7))
+    first.release(PLACE)
+    assert second.acquire(PLACE) is Ownership.WAITING
+    kafka.settle()
+    assert second.acquire(PLACE) is Ownership.HELD
+    loaded = second.load(PLACE)
+    assert loaded is not None
+    assert loaded.offset == 7
+    with pytest.raises(FencedError, match="/spouts/t/partition_0 belongs to another process now"):
+        first.save(PLACE, offset(8))
+    assert first.acquire(PLACE) is Ownership.WAITING
+    second.close()
+    kafka.settle()
+    assert first.acquire(PLACE) is Ownership.HELD
+
+
+def test_a_life_that_ends_loses_what_was_on_its_way(kafka: FakeKafka) -> None:
+    """The next life of its task takes the lock; the old one, if it is a zombie, is told."""
+    old = store(kafka)
+    old.acquire(PLACE)
+    kafka.settle()
+    old.save(PLACE, offset(1))
+    new = store(kafka)
+    assert new.acquire(PLACE) is Ownership.WAITING
+    kafka.settle()
+    assert new.acquire(PLACE) is Ownership.HELD
+    assert (new.load(PLACE), kafka.stored_offset(CONFIG)) == (None, None)
+    assert old.acquire(PLACE) is Ownership.FENCED
+    with pytest.raises(FencedError):
+        old.save(PLACE, offset(2))
+    old.release(PLACE)
+    assert old.acquire(PLACE) is Ownership.WAITING
+    kafka.settle()
+    assert old.acquire(PLACE) is Ownership.WAITING
+    assert new.acquire(PLACE) is Ownership.HELD
+
+
+def test_a_lock_that_was_about_to_be_released_goes_with_its_session(kafka: FakeKafka) -> None:
+    """Nobody waits for a process that is gone."""
+    old = store(kafka)
+    old.acquire(PLACE)
+    kafka.settle()
+    kafka.away = True
+    old.close()
+    new = store(kafka)
+    kafka.away = False
+    new.acquire(PLACE)
+    kafka.settle()
+    assert new.acquire(PLACE) is Ownership.HELD
+
+
+# The writer.
+
+
+def test_a_report_comes_later(kafka: FakeKafka) -> None:
+    """Never within `write`; and after the record has arrived, which others may read before."""
+    reports: list[Any] = []
+    writer = ports(kafka).open_shared_writer()
+    writer.write("out", b"k", b"v", lambda error, record: reports.append(error), [("h", "x")])
+    assert (reports, kafka.records("out")) == ([], [])
+    assert kafka.act()
+    (record,) = kafka.records("out")
+    assert (record.key(), record.value(), record.headers()) == (b"k", b"v", [("h", b"x")])
+    assert reports == []
+    assert kafka.act()
+    assert reports == [None]
+    with pytest.raises(BrokerError, match="1,000,001 bytes for topic 'out': it is too large"):
+        writer.write("out", None, b"v" * 1_000_001, lambda error, record: reports.append(error))
+    assert not kafka.act()
+
+
+def test_a_batch_is_reported_once(kafka: FakeKafka) -> None:
+    """With the errors of those that were not taken."""
+    reports: list[Any] = []
+    writer = ports(kafka).open_writer({})
+    kafka.refuse = lambda topic, key, value: "no" if value == b"b" else None
+    writer.write_batch("out", [None] * 3, ["a", "b", "c" * 1_000_001], reports.append)
+    writer.write_batch("out", ["k"], ["d"], reports.append, [[("h", None)]])
+    for _ in range(4):
+        assert kafka.act()
+    assert reports == []
+    assert kafka.settle()
+    assert reports == [["no", "it is too large"], []]
+    assert [record.value() for record in kafka.records("out")] == [b"a", b"d"]
+
+
+def test_who_waits_on_the_event_loop_is_answered_there(kafka: FakeKafka) -> None:
+    """Also while the servers are away: no record waits for ever."""
+
+    async def write() -> object | None:
+        reported: asyncio.Future[object | None] = asyncio.get_running_loop().create_future()
+        ports(kafka).open_shared_writer().write("out", None, b"v", lambda error, record: reported.set_result(error))
+        assert not reported.done()
+        return await reported
+
+    assert asyncio.run(write()) is None
+    kafka.away = True
+    assert asyncio.run(write()) == "the fake Kafka cannot be reached"
+    assert len(kafka.records("out")) == 1

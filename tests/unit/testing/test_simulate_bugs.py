@@ -1,0 +1,62 @@
+"""`simulate` finds the bugs that users make, and finds none where there is none."""
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from kstorm.testing import SimulationError, simulate
+from kstorm.testing.fewest import fewest
+from tests.unit.testing.buggy import BUGS, ORDERS, Bug
+
+SEEDS = range(15)
+INPUTS = {"orders": ORDERS}
+
+
+def finds(bug: Bug, seed: int) -> bool:
+    try:
+        simulate(bug.wrong, INPUTS, bug.judge, [seed])
+    except SimulationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a good part of the seeds, with the default arguments."""
+    monkeypatch.setattr(sys.modules["kstorm.testing.simulate"], "fewest", lambda *_: [])  # which takes most of the time
+    assert sum(finds(bug, seed) for seed in SEEDS) >= bug.least * len(SEEDS)
+    assert simulate(bug.right, INPUTS, bug.judge, SEEDS).schedules == len(SEEDS)
+
+
+def test_the_message_names_the_faults_that_are_needed() -> None:
+    """And they alone find it again."""
+    bug = BUGS[0]
+    with pytest.raises(SimulationError, match=r"are enough:\n(.*\n)*.*kill of a bolt, 'join' process") as found:
+        simulate(bug.wrong, INPUTS, bug.judge)
+    message = str(found.value)
+    only = [int(number) for number in message.split("only=[")[1].split("]")[0].split(", ")]
+    assert len(only) <= 12
+    with pytest.raises(SimulationError) as again:
+        simulate(bug.wrong, INPUTS, bug.judge, [found.value.seed], only=only)
+    complaints = [str(error.value).splitlines()[0].split(": [")[0] for error in (found, again)]
+    assert complaints[0] == complaints[1]  # of which messages may differ: with fewer faults others are lost
+
+
+def test_what_is_lost_without_any_fault() -> None:
+    """It is said that it takes none."""
+
+    def nothing_is_good(cluster: object) -> None:
+        raise AssertionError("no")
+
+    with pytest.raises(SimulationError, match="seed 3: no\nNo fault is needed for it"):
+        simulate(BUGS[0].right, INPUTS, nothing_is_good, [3])
+
+
+@pytest.mark.parametrize("needed", [[], [7], [0, 19], [3, 4, 5]])
+def test_the_fewest_of_some_causes(needed: list[int]) -> None:
+    def is_enough(some: Sequence[int]) -> bool:
+        return set(needed) <= set(some)
+
+    assert fewest(range(20), is_enough) == needed
+    assert fewest(range(20), is_enough, most_tries=0) == list(range(20))

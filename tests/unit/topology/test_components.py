@@ -1,0 +1,32 @@
+"""What components need not define, and what is then so."""
+
+import pytest
+
+from kstorm.kafka import KafkaBolt, KafkaSpout
+from kstorm.queues import KestrelSpout, RabbitMQSpout
+from kstorm.topology import BasicBolt, Bolt, Component, Spout, StatefulBasicBolt, StatefulBolt
+
+
+@pytest.mark.parametrize("kind", [Spout, Bolt, BasicBolt, StatefulBolt, StatefulBasicBolt])
+def test_a_component_that_says_nothing_of_itself(kind: type[Component]) -> None:
+    """It has no figures of its own, and no problem."""
+    component = kind()
+    assert component.metrics() == {}
+    assert component.problem() is None
+    assert component.get_component_configuration() == {}
+
+
+@pytest.mark.parametrize("kind", [KafkaSpout, KafkaBolt, KestrelSpout, RabbitMQSpout])
+def test_the_ends_have_figures_of_their_own(kind: type[Component]) -> None:
+    """They override what is declared, rather than to be asked for an attribute."""
+    assert issubclass(kind, Component)
+    assert kind.metrics is not Component.metrics
+
+
+@pytest.mark.parametrize("kind", [StatefulBolt, StatefulBasicBolt])
+def test_the_steps_of_a_checkpoint_need_not_be_defined(kind: type[StatefulBolt]) -> None:
+    """As in Storm's BaseStatefulBolt, they do nothing."""
+    bolt = kind()
+    assert bolt.pre_prepare(1) is None
+    assert bolt.pre_commit(1) is None
+    assert bolt.pre_rollback() is None
