@@ -37,7 +37,7 @@ class Member:
             while not self.consumer.assignment():
                 await asyncio.to_thread(self.consumer.poll, 0.1)
 
-    async def group_metadata(self) -> Any:
+    async def group_metadata(self, *, anew: bool = False) -> Any:
         return self.consumer.consumer_group_metadata()
 
 

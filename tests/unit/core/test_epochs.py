@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import pytest
@@ -157,6 +158,27 @@ def test_the_next_epoch_is_cut_after_the_answer() -> None:
     assert made.take(Keep)[0].reached == {0: 41}
     (second,) = made.take(Transact)
     assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
+
+
+def test_an_epoch_says_when_it_is_due() -> None:
+    """So that it is cut then, and not when somebody comes by. Nothing is due without news, nor while one is being written."""
+    made = driven(topology_epoch_interval_ms=20)
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a"))  # the first is cut at once
+    made.now = 1.0
+    assert made.engine.due == inf
+    (first,) = made.take(Transact)
+    answer(made, first)
+    assert made.engine.due == inf
+    made.tick(0.01)
+    made.poll(0, frame(1, "a"))
+    (second,) = made.take(Transact)
+    made.poll(0, frame(2, "a"))
+    assert made.engine.due == inf
+    answer(made, second)
+    assert made.engine.due == pytest.approx(1.03)
+    made.tick(0.021)
+    assert len(made.take(Transact)) == 1
 
 
 def test_nothing_is_cut_amid_an_execution() -> None:

@@ -1,8 +1,10 @@
 """What a process does beside its engine: its pump, its background, its patience with a task that leaves."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from math import inf
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -141,6 +143,33 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
         return int(producer.polls)
 
     assert asyncio.run(run()) > 3
+
+
+def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only at the next round of the housekeeping."""
+    monkeypatch.setattr(driver_module, "_HOUSEKEEPING_SECONDS", 3600)
+
+    async def run() -> None:
+        driver = BareDriver(topology())
+        ticked = asyncio.Event()
+
+        def tick(now: float) -> list[Effect]:
+            if now >= due:
+                driver.engine.due = inf
+                ticked.set()
+            return []
+
+        await driver.start(lambda item: None)
+        await asyncio.sleep(0)  # the housekeeping has had its first round
+        due = time.monotonic() + 0.01
+        driver.engine.tick = tick  # type: ignore[method-assign]
+        driver.engine.due = due
+        await driver.perform([])
+        await asyncio.wait_for(ticked.wait(), 10)
+        monkeypatch.setattr(driver, "_background", [])  # the housekeeping's round ends in an hour
+        await driver.stop()
+
+    asyncio.run(run())
 
 
 # Patience at a revocation.

@@ -1,6 +1,8 @@
 """A task begins at the group's committed offsets, and not at all if these cannot be had."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -33,10 +35,11 @@ class Group:
         return self._answer
 
 
-def committed(answer: list[Committed] | Exception) -> dict[int, int]:
-    """Where the tasks of a consumer begin after this answer. It has made no connection."""
+@contextmanager
+def consumer() -> Iterator[TaskConsumer]:
+    """It has made no connection."""
     loop = asyncio.new_event_loop()
-    consumer = TaskConsumer(
+    made = TaskConsumer(
         Settings(topology="a:b", bootstrap_servers="kafka:9092", kafka_properties={"test.mock.num.brokers": "1"}),
         topic="in",
         group="words",
@@ -48,10 +51,16 @@ def committed(answer: list[Committed] | Exception) -> dict[int, int]:
         log=structlog.get_logger(),
     )
     try:
-        return consumer._committed(cast("Consumer", Group(answer)), PLACES)
+        yield made
     finally:
-        consumer._consumer.close()
+        made._consumer.close()
         loop.close()
+
+
+def committed(answer: list[Committed] | Exception) -> dict[int, int]:
+    """Where the tasks of a consumer begin after this answer."""
+    with consumer() as made:
+        return made._committed(cast("Consumer", Group(answer)), PLACES)
 
 
 def test_tasks_begin_where_the_group_is() -> None:
@@ -73,3 +82,25 @@ def test_offsets_that_cannot_be_read_begin_no_task(answer: Any) -> None:
         BrokerError, match=r"offsets of the group 'words' cannot be read from Kafka at kafka:9092: .*Group"
     ):
         committed(answer)
+
+
+def test_who_it_is_in_the_group_is_asked_for_once_between_two_rebalances() -> None:
+    """Each transaction needs it, and the consumer's thread answers only between two polls."""
+
+    async def ask(made: TaskConsumer, *, anew: bool = False, served: bool) -> Any:
+        asking = asyncio.ensure_future(made.group_metadata(anew=anew))
+        await asyncio.sleep(0)
+        assert asking.done() != served, "who is asked for is not known yet"
+        if served:
+            made._orders.serve()
+        return await asyncio.wait_for(asking, 10)
+
+    async def run(made: TaskConsumer) -> None:
+        first = await ask(made, served=True)
+        assert await ask(made, served=False) is first
+        assert await ask(made, anew=True, served=True) is not first
+        made._on_revoke(made._consumer, [])
+        await ask(made, served=True)
+
+    with consumer() as made:
+        asyncio.run(run(made))

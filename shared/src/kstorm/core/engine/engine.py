@@ -6,6 +6,7 @@ for, a condition, and go on after the event that fulfils it. So each reads from 
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from math import inf
 from typing import Generic
 
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter, readable
@@ -56,6 +57,8 @@ class Engine(Generic[T]):
 
     topic: str
     """The input topic; task i reads its partition i."""
+    due = inf
+    """When the next `tick` is wanted at the latest, for whoever ticks less often."""
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal

@@ -8,6 +8,7 @@ has failed.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from kstorm.core.dead_letters import LetterToStore
@@ -75,6 +76,11 @@ class EpochEngine(Engine[T]):
         if self._job is None and not self._writing and self._is_due:
             self._start(self._epoch())
         return super()._turn()
+
+    @property
+    def due(self) -> float:  # type: ignore[override] # known when it is asked for
+        """The next cut, if there will be anything in it and nothing has to end before it."""
+        return self._next_cut if self._job is None and not self._writing and self._has_any else inf
 
     @property
     def _is_due(self) -> bool:

@@ -105,9 +105,10 @@ class CheckpointWriter:
             return {}
         async with self._lock:
             started = time.monotonic()
-            deadline = time.monotonic() + _PATIENCE_SECS
+            deadline = started + _PATIENCE_SECS
+            refused = False
             while True:
-                metadata = await self._consumer.group_metadata()
+                metadata = await self._consumer.group_metadata(anew=refused)
                 try:
                     transact = partial(self._transact, changelog, pairs, effect.records, places, metadata)
                     writing = self._on_thread(transact)
@@ -118,6 +119,7 @@ class CheckpointWriter:
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
                 except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
                     self.aborted += 1
+                    refused = True
                     if time.monotonic() > deadline:
                         raise self._failed(error.reason) from None
                 else:

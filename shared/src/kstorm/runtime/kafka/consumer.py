@@ -89,6 +89,7 @@ class TaskConsumer(threading.Thread):
         self._paused: set[int] = set()
         self._throttled = False
         self._in_flight = self._in_flight_bytes = 0
+        self._metadata: Any = None
         self.assignment: set[int] = set()
         """Partitions that are this process's now."""
         self._consumer = Consumer(
@@ -149,9 +150,12 @@ class TaskConsumer(threading.Thread):
         if offsets:
             await asyncio.wrap_future(self._orders.give(lambda: self._commit(offsets, asynchronous=False)))
 
-    async def group_metadata(self) -> Any:
-        """Who this process is in the group at present, for a transaction."""
-        return await asyncio.wrap_future(self._orders.give(self._consumer.consumer_group_metadata))
+    async def group_metadata(self, *, anew: bool = False) -> Any:
+        """Who this process is in the group, for a transaction. It is remembered until the next rebalance, as the consumer's thread
+        answers only between two polls. A generation that has passed meanwhile is refused; then ask `anew`."""
+        if anew or self._metadata is None:
+            self._metadata = await asyncio.wrap_future(self._orders.give(self._consumer.consumer_group_metadata))
+        return self._metadata
 
     def stop(self) -> None:
         """Revokes every task and goes; waits for the end of the thread. The group is told if `leave_on_stop` says so."""
@@ -240,6 +244,7 @@ class TaskConsumer(threading.Thread):
         return self._in_flight > records or self._in_flight_bytes > size
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._metadata = None
         committed = self._committed(consumer, places)
         partitions = list(committed)
         consumer.incremental_assign([TopicPartition(self._topic, *place) for place in committed.items()])
@@ -285,6 +290,7 @@ class TaskConsumer(threading.Thread):
         self._release(consumer, places, lost=True)
 
     def _release(self, consumer: Consumer, places: list[TopicPartition], *, lost: bool) -> None:
+        self._metadata = None
         partitions = [place.partition for place in places]
         if partitions:
             self._log.info("tasks_lost" if lost else "tasks_revoked", partitions=sorted(partitions))

@@ -16,6 +16,7 @@ from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.tally import Totals
@@ -134,14 +135,14 @@ class BoltDriver(Driver[BoltEngine]):
             yield from self._store.samples()
         open_tuples = sum(task.unfinished for task in self.engine.tasks)
         yield "bolt_unfinished", "Tuples executed that the bolt neither acked nor failed", open_tuples, {}
-        yield from self.own_samples(self.components())
+        yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
         """Adds the counts to what every driver shows."""
         totals = self._totals.now()
         pending = sum(task.unfinished for task in self.engine.tasks)
         counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}
-        own = self.own_totals(self.components())
+        own = own_totals(self.components(), self.journal)
         return {**super().status(), "kind": "bolt", **counts, "pending": pending, "own": own}
 
 

@@ -8,8 +8,8 @@ process at once, and the work is done again from what is committed.
 import asyncio
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from confluent_kafka import Message
@@ -41,6 +41,7 @@ from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Exposition, Latency, Sample
 from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.standby import Standby
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
@@ -51,7 +52,6 @@ _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _BREATH_SECONDS = 0.02
 _STOP_SECONDS = 10.0
-_STANDBY_SECONDS = 10.0
 _REVOKE_SECONDS = 60.0
 
 
@@ -75,9 +75,10 @@ class Driver(Generic[E]):
         self.remark = ""
         """What to know of a process although nothing is wrong with it."""
         self._stopping = False
-        self._said_idle = False
-        self._idle_since = self._beat = time.monotonic()
+        self._standby = Standby(log)
+        self._beat = time.monotonic()
         self._last_breath = self._last_pause = 0.0
+        self._planned = inf
         self._feed: Callable[[Any], None]
         self._background: list[asyncio.Future[None]] = []
         self._releases: dict[int, asyncio.Future[None]] = {}
@@ -161,27 +162,6 @@ class Driver(Generic[E]):
             "dead_letters": self.engine.dead_letters,
             "latency_counts": self.latency.counts,
         }
-
-    def own_samples(self, components: Iterable[tuple[int, Component]]) -> Iterable[Sample]:
-        """What the components count themselves, by task."""
-        for task, component in components:
-            for name, value in self.own_metrics(task, component).items():
-                yield f"own_{name}", "As the component says", value, {"task": str(task)}
-
-    def own_metrics(self, task: int, component: Component) -> Mapping[str, float]:
-        """What one component counts itself: nothing, and an error, if that raises."""
-        try:
-            return component.metrics()
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the page is shown all the same
-            self.journal.error(error, "in metrics", task)
-            return {}
-
-    def own_totals(self, components: Iterable[tuple[int, Component]]) -> dict[str, float]:
-        """The same, summed over the tasks."""
-        totals: Counter[str] = Counter()
-        for task, component in components:
-            totals.update(self.own_metrics(task, component))
-        return dict(totals)
 
     # The life of a process.
 
@@ -298,7 +278,19 @@ class Driver(Generic[E]):
                 runs.append(effect)
             else:
                 self._acts[type(effect)](effect)
+        if self.engine.due < self._planned:
+            self._plan(self.engine.due)
         return runs
+
+    def _plan(self, due: float) -> None:
+        """Has the engine's tick at the moment that it wants, which may be before that of the housekeeping."""
+        self._planned = due
+        self._loop.call_later(max(0.0, due - time.monotonic()), self._tick_as_planned)
+
+    def _tick_as_planned(self) -> None:
+        self._planned = inf
+        if not self._stopping:
+            self.perform_beside(self.engine.tick(time.monotonic()))
 
     async def _run(self, run: Run) -> None:
         await drive(run.steps, self._pause)
@@ -380,21 +372,11 @@ class Driver(Generic[E]):
             now = time.monotonic()
             self.perform_beside(self.engine.tick(now))
             self.periodic()
-            self._say_if_idle(now)
+            self._standby.look(now, idle=self.consumer.joined and not self.engine.slots)
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
 
     def periodic(self) -> None:
         """Called every few milliseconds."""
-
-    def _say_if_idle(self, now: float) -> None:
-        """A process beyond the number of tasks has nothing to do; it takes over when another dies."""
-        if self.engine.slots or not self.consumer.joined:
-            self._idle_since = now
-        elif now - self._idle_since > _STANDBY_SECONDS and not self._said_idle:
-            self._said_idle = True
-            self.log.warning(
-                "standing_by", why="the group has more processes than tasks, or they are still being moved"
-            )
 
     # Health.
 

@@ -19,6 +19,7 @@ from kstorm.runtime.kafka.completions import CompletionsReader
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Sample
+from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.tally import Totals
@@ -118,7 +119,7 @@ class SpoutDriver(Driver[SpoutEngine]):
                 instance=self.settings.instance,
                 active=active,
                 pending=self.engine.in_flight,
-                waiting=0 if active else int(self.own_totals(self.components()).get("retries", 0)),
+                waiting=0 if active else int(own_totals(self.components(), self.journal).get("retries", 0)),
                 message_timeout_secs=self.engine.config.topology_message_timeout_secs,
             )
         )
@@ -150,7 +151,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         yield "spout_pending", "Trees in flight", self.engine.in_flight, {}
         throttled = sum(task.throttled for task in self.engine.tasks)
         yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
-        yield from self.own_samples(self.components())
+        yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
         """Adds the counts to what every driver shows."""
@@ -162,7 +163,7 @@ class SpoutDriver(Driver[SpoutEngine]):
             "executed": 0,
             "pending": self.engine.in_flight,
             "throttled": sum(task.throttled for task in self.engine.tasks),
-            "source": self.own_totals(self.components()),
+            "source": own_totals(self.components(), self.journal),
             "active": self._watch.active,
             "remark": self.remark,
             "control_problem": self._watch.problem,

@@ -1,0 +1,35 @@
+"""What users' components count themselves."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from kstorm.core.engine.journal import Journal
+from kstorm.runtime.service.metrics import Sample
+from kstorm.topology.component import Component
+
+Components = Iterable[tuple[int, Component]]
+"""Components with the ids of their tasks."""
+
+
+def own_samples(components: Components, journal: Journal) -> Iterable[Sample]:
+    """By task, for `/metrics`."""
+    for task, component in components:
+        for name, value in _metrics(component, task, journal).items():
+            yield f"own_{name}", "As the component says", value, {"task": str(task)}
+
+
+def own_totals(components: Components, journal: Journal) -> dict[str, float]:
+    """Summed over the tasks, for `/status`."""
+    totals: Counter[str] = Counter()
+    for task, component in components:
+        totals.update(_metrics(component, task, journal))
+    return dict(totals)
+
+
+def _metrics(component: Component, task: int, journal: Journal) -> Mapping[str, float]:
+    """Nothing, and an error in the journal, if the component raises."""
+    try:
+        return component.metrics()
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the page is shown all the same
+        journal.error(error, "in metrics", task)
+        return {}
