@@ -11,7 +11,18 @@ from kstorm.testing import LocalCluster
 from kstorm.testing.world import untold
 from kstorm.topology import Config, Topology, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.sim.exactly_once.components import PARTS, Count, End, Join, Messages, Split, Trouble
+from tests.sim.exactly_once.components import (
+    PARTS,
+    Count,
+    CountBatches,
+    End,
+    Join,
+    JoinBatches,
+    Messages,
+    Split,
+    SplitBatches,
+    Trouble,
+)
 from tests.sim.schedule import Report, ViolationError
 
 MESSAGES = 12
@@ -53,9 +64,12 @@ def _topology(random: Random) -> Topology:
     trouble = Trouble(Random(random.random()))
     builder = TopologyBuilder("exact", config)
     builder.set_spout("messages", Messages(log), random.choice([1, 2])).set_num_tasks(2)
-    builder.set_bolt("split", Split(trouble), random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
-    builder.set_bolt("count", Count(trouble), 2).fields_grouping("split", "key")
-    builder.set_bolt("join", Join(trouble), 2).fields_grouping("split", "id")
+    split = random.choice((Split, SplitBatches))(trouble)
+    count = random.choice((Count, CountBatches))(trouble)
+    join = random.choice((Join, JoinBatches))(trouble)
+    builder.set_bolt("split", split, random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
+    builder.set_bolt("count", count, 2).fields_grouping("split", "key")
+    builder.set_bolt("join", join, 2).fields_grouping("split", "id")
     builder.set_bolt("counted", End()).shuffle_grouping("count")
     builder.set_bolt("joined", End()).shuffle_grouping("join")
     builder.set_bolt("parts", End()).shuffle_grouping("join", "parts")
