@@ -12,7 +12,7 @@ from kstorm.testing.world import untold
 from kstorm.topology import Config, Topology, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
 from tests.sim.exactly_once.components import PARTS, Count, End, Join, Messages, Split, Trouble
-from tests.sim.schedule import ViolationError
+from tests.sim.schedule import Report, ViolationError
 
 MESSAGES = 12
 _PARTITIONS = 2
@@ -20,19 +20,23 @@ _FAULTS = 300
 _ROUNDS = 80  # seconds of calm
 
 
-def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Counter[str]:
-    """Runs the schedule of a seed; returns how often what is rare happened. Raises `ViolationError`."""
+def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
+    """Runs the schedule of a seed. Raises `ViolationError`."""
+    report = Report(seed, MESSAGES, steps=_FAULTS)
     random = Random(f"exactly once {seed}")
     topology = _topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
         try:
-            struck = _among_faults(cluster, random)
+            report.faults = _among_faults(cluster, random)
             for _ in range(_ROUNDS):
                 cluster.advance_time(1.0)
             _reckon(cluster)
         except (ViolationError, KstormError) as error:
             raise ViolationError(f"seed {seed}: {error}") from None
-        return struck + cluster.seen
+        del report.faults["nothing"]
+        report.seen, report.seconds = cluster.seen, cluster.now
+        report.executions = sum(len(cluster.sent(topology.bolt_topic(end))) for end in ("counted", "joined", "parts"))
+    return report
 
 
 def _topology(random: Random) -> Topology:
