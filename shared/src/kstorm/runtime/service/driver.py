@@ -41,6 +41,7 @@ from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Exposition, Latency, Sample
+from kstorm.runtime.service.pauses import Pauses
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.standby import Standby
 from kstorm.topology import Topology
@@ -51,7 +52,6 @@ E = TypeVar("E", bound=Engine[Any])
 # How often a process looks for what nobody wakes it for. Each look costs some 50 µs, idle or not.
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
-_BREATH_SECONDS = 0.02
 _STOP_SECONDS = 10.0
 _REVOKE_SECONDS = 60.0
 
@@ -78,7 +78,6 @@ class Driver(Generic[E]):
         self._stopping = False
         self._standby = Standby(log)
         self._beat = time.monotonic()
-        self._last_breath = self._last_pause = 0.0
         self._planned = inf
         self._feed: Callable[[Any], None]
         self._background: list[asyncio.Future[None]] = []
@@ -172,6 +171,7 @@ class Driver(Generic[E]):
         self._loop = asyncio.get_running_loop()
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
+        self._pauses = Pauses(self.engine.pace, self.producer.poll)
         self.consumer = TaskConsumer(
             self.settings,
             topic=self.engine.topic,
@@ -294,7 +294,7 @@ class Driver(Generic[E]):
             self.perform_beside(self.engine.tick(time.monotonic()))
 
     async def _run(self, run: Run) -> None:
-        await drive(run.steps, self._pause)
+        await drive(run.steps, self._pauses)
         self.after_runs()
         await self.perform(self.engine.ran(run, time.monotonic()))
 
@@ -333,23 +333,6 @@ class Driver(Generic[E]):
 
     async def _perform_answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
         await self.perform(await answering)
-
-    # Pauses in user code.
-
-    def _pause(self) -> "asyncio.Future[None] | Any":
-        """Lets the event loop turn if it has not for a while (probes, heartbeats, deliveries). Slow bolts are paused after
-        each tuple, quick ones after 64."""
-        now = time.monotonic()
-        self.engine.pace(64 if now - self._last_pause < 0.005 else 1)
-        self._last_pause = now
-        if now - self._last_breath < _BREATH_SECONDS:
-            return None
-        self._last_breath = now
-        return self._breathe()
-
-    async def _breathe(self) -> None:
-        self.producer.poll()
-        await asyncio.sleep(0)
 
     # What is done beside the work.
 
