@@ -4,7 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -20,6 +20,12 @@ from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
 from kstorm.errors import FailedException, ReportedFailedException
 from kstorm.topology import Source, Tuple, TupleBatch
+
+Headers = Sequence[tuple[str, str | bytes | None]]
+"""Of a sink's record: names and values."""
+
+_BY_KEY: Final = -1
+"""The producer chooses the partition."""
 
 
 class ExactBoltTask(BoltTask):
@@ -217,8 +223,20 @@ class ExactBoltTask(BoltTask):
         if self.state is not None:
             self.state.take_back()
 
-    def write(self, records: Sequence[Outgoing]) -> None:
-        """Records of a sink, which leave with what the task sends if the execution under way ends well."""
+    def write(
+        self,
+        topic: str,
+        keys: Sequence[str | bytes | None],
+        values: Sequence[str | bytes | None],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
+        producer's choice, by the keys."""
+        make = partial(Outgoing, topic, _BY_KEY)
+        if headers is None:
+            records = [make(value, key) for key, value in zip(keys, values, strict=True)]
+        else:
+            records = [make(value, key, own) for key, value, own in zip(keys, values, headers, strict=True)]
         self.collector.keep(partial(_add_all, self._outbox, records))
 
     # What is not finished.

@@ -1,19 +1,25 @@
 """A sink's records in the transaction of the process."""
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Protocol
 
-from kstorm.core.exact import ExactBoltTask
-from kstorm.core.outbox import Outgoing
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
 
-_BY_KEY = -1  # the producer chooses the partition
+
+class EpochTask(Protocol):
+    """A task whose process writes what it does in transactions."""
+
+    def write(
+        self, topic: str, keys: RecordColumn, values: RecordColumn, headers: Sequence[Headers | None] | None
+    ) -> None:
+        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys."""
+        ...
 
 
 class EpochWriter:
     """A `RecordWriter` of one task. A record counts as written at once: it is committed with its tuple's ack, or neither is."""
 
-    def __init__(self, task: ExactBoltTask) -> None:
+    def __init__(self, task: EpochTask) -> None:
         self._task = task
 
     async def close(self) -> None:
@@ -28,7 +34,7 @@ class EpochWriter:
         headers: Headers | None = None,
     ) -> None:
         """See `RecordWriter.write`."""
-        self._task.write([Outgoing(topic, _BY_KEY, value, key, headers)])
+        self._task.write(topic, [key], [value], [headers])
         on_delivery(None, None)
 
     def write_batch(
@@ -40,10 +46,5 @@ class EpochWriter:
         headers: Sequence[Headers] | None = None,
     ) -> None:
         """See `RecordWriter.write_batch`."""
-        make = partial(Outgoing, topic, _BY_KEY)
-        if headers is None:
-            self._task.write([make(value, key) for key, value in zip(keys, values, strict=True)])
-        else:
-            rows = zip(keys, values, headers, strict=True)
-            self._task.write([make(value, key, own) for key, value, own in rows])
+        self._task.write(topic, keys, values, headers)
         on_done([])
