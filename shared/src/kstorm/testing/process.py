@@ -377,12 +377,12 @@ class Process(Actor, Generic[E]):
         assert transacting is not None
         try:
             ended = transacting.go_on()
-        except RefusedError:
+        except RefusedError as error:
             if self.zombie:
                 self.world.count("zombie refused")
                 self.die()
-            else:  # its transaction took too long, and was ended
-                self.world.count("transaction timed out")
+            else:
+                self.world.count(error.what)
                 self.on_ended(self)
             return
         if ended:

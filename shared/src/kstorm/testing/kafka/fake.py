@@ -8,9 +8,12 @@ from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import KAFKA, UNKNOWN_BROKER, Headers, KafkaPorts, Partition
 from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics, as_bytes, as_headers
 from kstorm.testing.kafka.cluster import KafkaCluster
+from kstorm.testing.kafka.epochs import CommittedRecords, FakePositions
 from kstorm.testing.kafka.offsets import FakeOffsets, Nodes, path_of
 from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
+from kstorm.testing.outside import OUTSIDE
+from kstorm.testing.processes import POSITION
 from kstorm.topology import Topology
 
 
@@ -42,8 +45,9 @@ class FakeKafka:
             open_shared_writer=lambda: self._writer(None),
             open_writer=self._writer,
             topology_id=self.topology_id,
+            open_positions=lambda context: FakePositions(self._answers, context.resources[POSITION]),
         )
-        return {KAFKA: ports}
+        return {KAFKA: ports, OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse)}
 
     def cluster(
         self, topology: Topology, seed: int = 0, resources: dict[str, Any] | None = None, **arguments: Any
@@ -130,4 +134,7 @@ class FakeKafka:
         self._answers.away = away
 
     def _writer(self, properties: Mapping[str, Any] | None) -> FakeWriter:
-        return FakeWriter(self._topics, self._answers, lambda *record: self.refuse(*record), properties)
+        return FakeWriter(self._topics, self._answers, self._asked_to_refuse, properties)
+
+    def _asked_to_refuse(self, topic: str, key: bytes | None, value: bytes | None) -> str | None:
+        return self.refuse(topic, key, value)
