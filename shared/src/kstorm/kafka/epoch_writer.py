@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
 
 
@@ -12,7 +13,8 @@ class EpochTask(Protocol):
     def write(
         self, topic: str, keys: RecordColumn, values: RecordColumn, headers: Sequence[Headers | None] | None
     ) -> None:
-        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys."""
+        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys. Raises `BrokerError`
+        if one of them cannot be written: then none is."""
         ...
 
 
@@ -46,5 +48,9 @@ class EpochWriter:
         headers: Sequence[Headers] | None = None,
     ) -> None:
         """See `RecordWriter.write_batch`."""
-        self._task.write(topic, keys, values, headers)
-        on_done([])
+        try:
+            self._task.write(topic, keys, values, headers)
+        except BrokerError as error:
+            on_done([error])
+        else:
+            on_done([])
