@@ -13,8 +13,10 @@ class EpochTask(Protocol):
     def write(
         self, topic: str, keys: RecordColumn, values: RecordColumn, headers: Sequence[Headers | None] | None
     ) -> None:
-        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys. Raises `BrokerError`
-        if one of them cannot be written: then none is."""
+        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys.
+
+        Raises `BrokerError` if one of them cannot be written: then none is.
+        """
         ...
 
 

@@ -12,6 +12,11 @@ AT_COMMIT: Final = ""
 """The topic of an `Outgoing` that is no record: its value is called when its epoch is committed."""
 
 
+COMMIT: Final = "commit"
+"""Under this name the bolts of a topology that is processed exactly once find, while they are prepared, what gives each a function
+of its own: it takes something that is done when the execution under way is committed."""
+
+
 class Outside(Protocol):
     """Topics that are no part of the cluster, on the same Kafka."""
 

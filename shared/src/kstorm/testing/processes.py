@@ -17,6 +17,7 @@ from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import KAFKA, KafkaPorts
 from kstorm.testing.awaiting import Awaiting
 from kstorm.testing.disks import Disk
+from kstorm.testing.outside import COMMIT, at_commit
 from kstorm.testing.process import Process
 from kstorm.testing.scheduler import NOTHING, Step
 from kstorm.testing.world import Notes, World
@@ -63,8 +64,12 @@ class BoltProcess(Process[BoltEngine]):
             self.engine = BoltEngine(world.topology, component, notes, resources=world.resources, **own)
 
     def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
-        """What the bolts find: what a KafkaBolt writes leaves with what its task sends."""
-        lent = dict(self.world.resources)
+        """What the bolts find: what a KafkaBolt writes leaves with what its task sends, as does what a test's bolt keeps."""
+
+        def add(task: ExactBoltTask, act: Callable[[], object]) -> None:
+            task.collector.keep(lambda: self.engine.outbox.records.append(at_commit(act)))
+
+        lent = {**self.world.resources, COMMIT: lambda: partial(add, cast("ExactBoltTask", at_hand.task))}
         ports = lent.get(KAFKA)
         if isinstance(ports, KafkaPorts):
             lent[KAFKA] = replace(ports, open_shared_writer=lambda: EpochWriter(cast("ExactBoltTask", at_hand.task)))

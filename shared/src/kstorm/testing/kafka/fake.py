@@ -53,7 +53,7 @@ class FakeKafka:
         self, topology: Topology, seed: int = 0, resources: dict[str, Any] | None = None, **arguments: Any
     ) -> KafkaCluster:
         """A `LocalCluster` whose KafkaSpouts and KafkaBolts have this Kafka; takes the same arguments."""
-        return KafkaCluster(topology, seed, {**self.resources, **(resources or {})}, self.act, **arguments)
+        return KafkaCluster(self, topology, seed, {**self.resources, **(resources or {})}, **arguments)
 
     def act(self) -> bool:
         """Lets the servers do one thing that they were asked; whether there was any."""
