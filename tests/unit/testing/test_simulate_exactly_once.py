@@ -136,6 +136,20 @@ def test_a_fed_topology_captures_each_tuple_once(
     assert captured(cluster) == EACH_ONCE
 
 
+def test_an_heir_waits_for_what_a_zombie_may_still_commit() -> None:
+    """A position that is open in a transaction is none yet."""
+    feeder = FeederSpout("line")
+    for number, line in enumerate(LINES):
+        feeder.feed(line, number)
+    with LocalCluster(replace_components(wired(TupleCaptureBolt()), {"lines": feeder})) as cluster:
+        (zombie, _) = cluster.processes("lines")
+        while not ((at := zombie.transacting) and at.handed_in and at.effect.records):
+            cluster.step()
+        cluster.pause("lines", 0)
+        cluster.advance_time(50)
+        assert captured(cluster) == EACH_ONCE
+
+
 def test_fixed_tuples_are_emitted_once() -> None:
     sink = TupleCaptureBolt()
     result = complete_topology(wired(sink), {"lines": LINES})
