@@ -1,6 +1,6 @@
 """Tests of the word count, without Kafka: of a bolt by itself, and of the topology while its processes die.
 
-`pytest examples` runs them in well under a second; docs/testing.md shows how to write such tests.
+`pytest examples` runs them in a few seconds; docs/testing.md shows how to write such tests.
 """
 
 from collections import Counter

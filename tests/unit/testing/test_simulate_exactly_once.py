@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from examples.wordcount import build
+from kstorm.errors import TopologyError
 from kstorm.testing import (
     FAULTS,
     FeederSpout,
     LocalCluster,
     SimulationError,
+    TestWordSpout,
     TupleCaptureBolt,
     complete_topology,
     replace_components,
@@ -148,6 +150,14 @@ def test_an_heir_waits_for_what_a_zombie_may_still_commit() -> None:
         cluster.pause("lines", 0)
         cluster.advance_time(50)
         assert captured(cluster) == EACH_ONCE
+
+
+def test_a_spout_without_a_position_is_refused() -> None:
+    """Where the topology's own had one: `build` would have refused it."""
+    with pytest.raises(
+        TopologyError, match="a TestWordSpout in the place of 'lines' has no position: take a FeederSpout"
+    ):
+        replace_components(wired(TupleCaptureBolt()), {"lines": TestWordSpout()})
 
 
 def test_fixed_tuples_are_emitted_once() -> None:
