@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
-from kstorm.kafka import KafkaBolt, KafkaSpout
+from kstorm.kafka import FieldNameBasedTupleToKafkaMapper, KafkaBolt, KafkaSpout
 from kstorm.kafka.ports import Partition
 from kstorm.testing import LocalCluster
-from kstorm.testing.kafka import FakeKafka
+from kstorm.testing.kafka import FakeKafka, ForGood
 from kstorm.testing.kafka.broker import Answers
 from kstorm.testing.kafka.epochs import FakePositions
+from kstorm.testing.kafka.writer import MAX_BYTES
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -243,3 +245,30 @@ def test_records_stay_in_the_cluster_where_nobody_takes_them() -> None:
             cluster.wake()
         assert cluster.sent("out") == [b"A"]
         assert out(kafka) == {}
+
+
+class Blow(FieldNameBasedTupleToKafkaMapper):
+    """Makes one of the records larger than the fake's topics take."""
+
+    def get_message_from_tuple(self, tuple: Tuple) -> Any:
+        message = super().get_message_from_tuple(tuple)
+        return message * MAX_BYTES if message == "B" else message
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
+    """In the epoch of its neighbours, which are written; so nothing waits, and nothing is executed again."""
+    kafka = produced("a", "b", "c", partitions=1)
+    sink = KafkaBolt()
+    if refused:
+        kafka.refuse = lambda topic, key, value: ForGood("it is odd") if value == b"B" else None
+    else:
+        sink.with_tuple_to_kafka_mapper(Blow())
+    with kafka.cluster(exact(sink)) as cluster:
+        cluster.run_until_idle()
+        assert out(kafka) == {"A": 1, "C": 1}
+        (letter,) = cluster.dead_letters
+        assert (letter.component, letter.topic, letter.key, (letter.value or b"")[:1]) == ("sink", "out", b"b", b"B")
+        assert "a record for the topic 'out' is refused: it is " in letter.reason
+        assert [error.component for error in cluster.errors] == ["sink"]
+        assert (len(cluster.emitted("upper")), len(cluster.acked("lines")), cluster.pending) == (3, 3, 0)

@@ -37,7 +37,7 @@ class EpochWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """See `RecordWriter.write`."""
+        """See `RecordWriter.write`. Raises `BrokerError` if no transaction could hold the record: its tuple fails."""
         self._task.write(topic, [key], [value], [headers])
         on_delivery(None, None)
 
@@ -49,7 +49,7 @@ class EpochWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """See `RecordWriter.write_batch`."""
+        """See `RecordWriter.write_batch`. If one of them cannot be written, none is."""
         try:
             self._task.write(topic, keys, values, headers)
         except BrokerError as error:

@@ -17,6 +17,13 @@ COMMIT: Final = "commit"
 of its own: it takes something that is done when the execution under way is committed."""
 
 
+class ForGood(str):
+    """Why a record is refused that will never be taken: it becomes a dead letter, in the same epoch. Whatever else a record is
+    refused for somebody can mend."""
+
+    __slots__ = ()
+
+
 class Outside(Protocol):
     """Topics that are no part of the cluster, on the same Kafka."""
 

@@ -388,6 +388,9 @@ class Process(Actor, Generic[E]):
         if ended:
             self.transacting = None
             self._then(self.engine.committed(transacting.effect, transacting.reached, self.world.now))
+        elif transacting.refused:
+            self.transacting = None
+            self._then(self.engine.refused(transacting.effect, transacting.refused, self.world.now))
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task

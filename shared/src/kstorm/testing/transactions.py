@@ -12,7 +12,7 @@ from kstorm.core.outbox import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.testing.group import FENCED
 from kstorm.testing.logs import Change, Fate, TopicPartition, Transaction
-from kstorm.testing.outside import AT_COMMIT
+from kstorm.testing.outside import AT_COMMIT, ForGood
 from kstorm.testing.world import position_place
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Transacting:
         self.effect = effect
         self.reached: dict[int, int] = {}
         """By task, the changelog's last offset."""
+        self.refused: dict[int, str] = {}
+        """The numbers of the records that nobody will ever take, with the reasons: then it is over."""
         self._process = process
         self._logs, self._world = process.world.logs, process.world
         self._requests: Iterator[Request] = iter(())
@@ -121,8 +123,7 @@ class Transacting:
                 inward = (out for out in self.effect.records if not self._leaves(out))
                 self._waiting += [((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward]
             case Request.FLUSH:
-                if reason := next(filter(None, map(self._refused_outside, self._outward)), ""):
-                    self._write_again(transaction, reason)
+                if self._is_refused_outside(transaction):
                     return False
             case Request.OFFSETS:
                 offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
@@ -138,12 +139,25 @@ class Transacting:
         self._next = next(self._requests, None)
         return self._next is None
 
-    def _refused_outside(self, out: Outgoing) -> str:
-        """Why nobody takes a record; empty if somebody does."""
-        if out.topic == AT_COMMIT or self._outside is None:
-            return ""
-        reason = self._outside.refusal(out)
-        return reason and f"a record for topic {out.topic!r}: {reason}"
+    def _is_refused_outside(self, transaction: Transaction) -> bool:
+        """Whether it was taken back, as somebody does not take a record of it."""
+        reasons = {}
+        for number, out in enumerate(self.effect.records):
+            if out.topic != AT_COMMIT and self._outside is not None and self._leaves(out):
+                reasons[number] = self._outside.refusal(out)
+        found = {number: reason for number, reason in reasons.items() if reason}
+        self.refused = {
+            number: f"a record for the topic {self.effect.records[number].topic!r} is refused: {reason}"
+            for number, reason in found.items()
+            if isinstance(reason, ForGood)
+        }
+        if self.refused:
+            self._logs.end(transaction, Fate.ABORTED)
+            self._world.count("record refused for good")
+        elif found:
+            number, reason = next(iter(found.items()))
+            self._write_again(transaction, f"a record for topic {self.effect.records[number].topic!r}: {reason}")
+        return bool(found)
 
     def _write_again(self, transaction: Transaction, reason: str) -> None:
         """All of it, after a pause: a transaction without one of its records is none."""

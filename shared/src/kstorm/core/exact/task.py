@@ -16,9 +16,10 @@ from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exact.unfinished import Left, Unfinished
 from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.sizes import too_large
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
-from kstorm.errors import FailedException, ReportedFailedException
+from kstorm.errors import BrokerError, FailedException, ReportedFailedException
 from kstorm.topology import Source, Tuple, TupleBatch
 
 Headers = Sequence[tuple[str, str | bytes | None]]
@@ -231,12 +232,16 @@ class ExactBoltTask(BoltTask):
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
         """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
-        producer's choice, by the keys."""
-        make = partial(Outgoing, topic, _BY_KEY)
+        producer's choice, by the keys. Raises `BrokerError` if no transaction could hold one of them: then none is written."""
+        make = partial(Outgoing, topic, _BY_KEY, task=self.task_id)
         if headers is None:
-            records = [make(value, key) for key, value in zip(keys, values, strict=True)]
+            records = [make(value=value, key=key) for key, value in zip(keys, values, strict=True)]
         else:
-            records = [make(value, key, own) for key, value, own in zip(keys, values, headers, strict=True)]
+            rows = zip(keys, values, headers, strict=True)
+            records = [make(value=value, key=key, headers=own) for key, value, own in rows]
+        for record in records:
+            if problem := too_large(record):
+                raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
         self.collector.keep(partial(_add_all, self._outbox, records))
 
     # What is not finished.

@@ -8,6 +8,7 @@ from kstorm.errors import KstormError, TopicError
 from kstorm.kafka.ports import Partition
 from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
 from kstorm.testing.kafka.writer import MAX_BYTES, Refuse, size
+from kstorm.testing.outside import ForGood
 
 Committed = Callable[[Partition], int | None]
 """What is committed of a partition; None while that is open in a transaction, -1 where there is nothing."""
@@ -30,7 +31,7 @@ class CommittedRecords:
         if reason is not None:
             return reason
         if size(record.key) + size(record.value) > MAX_BYTES:
-            return "it is too large"
+            return ForGood("it is too large")
         try:
             self._topics.log(record.topic, 0)
         except TopicError as missing:

@@ -29,7 +29,8 @@ class FakeKafka:
         self.topology_id: str | None = topology_id
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Those who start later find what it is then."""
         self.refuse: Refuse = lambda topic, key, value: None
-        """Says of each record that a bolt writes why the broker does not take it; None: it does."""
+        """Says of each record that a bolt writes why the broker does not take it; None: it does. Exactly once, `ForGood` says that
+        it never will."""
         self._topics, self._answers, self._nodes = Topics(), Answers(), Nodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
