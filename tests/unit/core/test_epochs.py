@@ -14,6 +14,7 @@ from kstorm.core.engine.epochs import MOST_BYTES, MOST_UNITS
 from kstorm.core.exact.unfinished import MARK
 from kstorm.core.outbox import Outgoing
 from kstorm.core.tasks import drive
+from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.errors import LostInputError
 from kstorm.topology import (
     BasicBolt,
@@ -399,3 +400,19 @@ def test_a_spout_waits_while_much_waits_to_be_written() -> None:
     made.tick(1)
     emit(made)
     assert spout.at > before
+
+
+def test_the_ackers_remember_a_tree_for_as_long_as_its_spout() -> None:
+    """A tuple may be tried for longer than an acker keeps what it hears nothing of; then its message would never end."""
+    _, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    resets: set[int] = set()
+    for _ in range(40):
+        made.tick(5)
+        for transact in made.take(Transact):
+            frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
+            resets.update(root for frame in frames for root in unpack_ids(frame.reset))
+            answer(made, transact)
+    assert resets
