@@ -1,19 +1,25 @@
 """Tests of the word count, without Kafka: of a bolt by itself, and of the topology while its processes die.
 
-`pytest examples` runs them in well under a second; docs/testing.md shows how to write such tests.
+`pytest examples` runs them in a few seconds; docs/testing.md shows how to write such tests.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from examples.wordcount import SplitSentence, WordCount, topology
-from kstorm.testing import BoltTester, FeederSpout, LocalCluster, TupleCaptureBolt, replace_components
+from examples.wordcount import SplitSentence, WordCount, build, topology
+from kstorm.testing import BoltTester, FeederSpout, LocalCluster, TupleCaptureBolt, replace_components, simulate
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Config
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 SENTENCES = ["the cow jumped over the moon", "the man in the moon", "", "a cow"]
+WORDS = Counter(" ".join(SENTENCES).split())
+IDS = [f"0-{offset}-{position}" for offset, line in enumerate(SENTENCES) for position in range(len(line.split()))]
+VICTIMS = ["sentences", "split", "count", "sink", "acker"]
 
 
 def test_a_sentence_is_split(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
@@ -39,10 +45,11 @@ def test_words_are_counted(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
 class Words:
     """The word count with a feeder where it reads Kafka, and a capture where it writes."""
 
-    def __init__(self, local_cluster: Callable[..., LocalCluster]) -> None:
+    def __init__(self, local_cluster: Callable[..., LocalCluster], guarantee: str) -> None:
+        wired = build(config=Config(topology_processing_guarantee=guarantee))
         self.source = FeederSpout("str", "partition", "offset", replay=True)
         self.sink = TupleCaptureBolt()
-        self.cluster = local_cluster(replace_components(topology(), {"sentences": self.source, "sink": self.sink}))
+        self.cluster = local_cluster(replace_components(wired, {"sentences": self.source, "sink": self.sink}))
         for offset, sentence in enumerate(SENTENCES):
             self.source.feed([sentence, 0, offset], message_id=offset)
 
@@ -50,28 +57,35 @@ class Words:
         return [msgspec.json.decode(message) for _, message in self.sink.values()]
 
 
-@pytest.fixture
-def words(local_cluster: Callable[..., LocalCluster]) -> Words:
-    """A word count that has been fed and not run yet."""
-    return Words(local_cluster)
+@pytest.fixture(params=[AT_LEAST_ONCE, EXACTLY_ONCE])
+def words(local_cluster: Callable[..., LocalCluster], request: pytest.FixtureRequest) -> Words:
+    """A word count that has been fed and not run yet, with each guarantee."""
+    return Words(local_cluster, request.param)
+
+
+def expect_each_once(records: Iterable[dict[str, Any]]) -> None:
+    """Each occurrence of a word in one record, and its counts without a gap."""
+    found = list(records)
+    assert sorted(record["id"] for record in found) == sorted(IDS)
+    assert Counter((record["word"], record["count"]) for record in found) == Counter(
+        (word, count) for word, many in WORDS.items() for count in range(1, many + 1)
+    )
 
 
 def test_every_word_is_counted(words: Words) -> None:
     """If nothing dies, once; and every sentence is acked."""
     words.cluster.run_until_idle()
-    highest: Counter[str] = Counter()
-    for record in words.records():
-        highest[record["word"]] = max(highest[record["word"]], record["count"])
-    assert highest == Counter(" ".join(SENTENCES).split())
+    expect_each_once(words.records())
     assert sorted(words.cluster.acked("sentences")) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kstorm_seed", range(5))
-@pytest.mark.parametrize("victim", ["sentences", "split", "count", "sink", "acker"])
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_no_word_is_lost_whoever_dies(words: Words, victim: str, kstorm_seed: int) -> None:
-    """Killed in the middle, at a step that the seed chooses: each sentence is acked in the end, each word is at the sink.
+    """Killed in the middle, at a step that the seed chooses: each word is at the sink.
 
-    What was in flight may be processed twice, so there are no fewer records of a word than there should be, and maybe more.
+    With at least once each sentence is acked in the end. What was in flight may be processed twice, so there are no fewer records
+    of a word than there should be, and maybe more. With exactly once there are as many; but who was to hear of an ack may be dead.
     """
     cluster = words.cluster
     for _ in range(15 + 20 * kstorm_seed):  # of about a hundred
@@ -79,13 +93,12 @@ def test_no_word_is_lost_whoever_dies(words: Words, victim: str, kstorm_seed: in
     cluster.crash(victim)
     cluster.advance_time(46)  # what was lost on the way times out between 30 and 45 seconds, and is replayed
     cluster.run_until_idle()
-    assert set(cluster.acked("sentences")) == {0, 1, 2, 3}
-    assert {record["id"] for record in words.records()} == {
-        f"0-{offset}-{position}"
-        for offset, sentence in enumerate(SENTENCES)
-        for position in range(len(sentence.split()))
-    }
+    assert {record["id"] for record in words.records()} == set(IDS)
     assert cluster.pending == 0
+    if cluster.topology.config.exactly_once:
+        expect_each_once(words.records())
+    else:
+        assert set(cluster.acked("sentences")) == {0, 1, 2, 3}
 
 
 def test_a_dead_acker_costs_no_replay(words: Words) -> None:
@@ -96,4 +109,37 @@ def test_a_dead_acker_costs_no_replay(words: Words) -> None:
     words.cluster.advance_time(46)
     assert sorted(words.cluster.acked("sentences")) == [0, 1, 2, 3]
     assert words.cluster.failed("sentences") == []
-    assert len(words.records()) == len(" ".join(SENTENCES).split())
+    expect_each_once(words.records())
+
+
+def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
+    """The records of the sink topic."""
+    return [msgspec.json.decode(record.value() or b"") for record in kafka.records("word-counts")]
+
+
+@pytest.mark.parametrize("kstorm_seed", range(5))
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_each_word_is_in_the_topic_once_whoever_dies(
+    local_cluster: Callable[..., LocalCluster], victim: str, kstorm_seed: int
+) -> None:
+    """The topology as it is, from topic to topic, killed twice at steps that the seed chooses."""
+    kafka = FakeKafka({"sentences": 1, "word-counts": 2})
+    for sentence in SENTENCES:
+        kafka.produce("sentences", sentence)
+    cluster = local_cluster(topology(), kafka=kafka)
+    for _ in range(2):
+        for _ in range(30 + 30 * kstorm_seed):
+            cluster.step()
+        cluster.crash(victim)
+    cluster.run_until_idle()
+    expect_each_once(in_topic(kafka))
+
+
+def test_each_word_is_in_the_topic_once_among_faults() -> None:
+    """Of all kinds, at any step."""
+
+    def each_once(cluster: KafkaCluster) -> None:
+        expect_each_once(in_topic(cluster.kafka))
+
+    inputs = [[sentence, 0, offset] for offset, sentence in enumerate(SENTENCES)]
+    simulate(topology(), {"sentences": inputs}, each_once, range(20), kafka=lambda: FakeKafka({"word-counts": 2}))

@@ -66,7 +66,7 @@ class Messages(Positioned, Spout):
                 at = self.context.resources[POSITION]((SOURCE, partition))
                 if at is None:
                     continue
-                self._at[partition] = at
+                at = self._at[partition] = max(at, 0)
             if at < len(self._log[partition]):
                 number = self._log[partition][at]
                 self._at[partition] = at + 1

@@ -4,7 +4,7 @@ import pytest
 
 from kstorm.errors import TopologyError
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, SpoutConfig
-from kstorm.testing import FeederSpout
+from kstorm.testing import TestWordSpout
 from kstorm.topology import Config, Spout, Topology, TopologyBuilder
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
@@ -27,7 +27,7 @@ def sink() -> KafkaBolt:
 @pytest.mark.parametrize(
     ("spout", "bolt", "reason"),
     [
-        (FeederSpout("message"), sink(), "no position that could be committed.*a KafkaSpout"),
+        (TestWordSpout(), sink(), "no position that could be committed.*a KafkaSpout"),
         (source(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE), sink(), "its SpoutConfig asks for"),
         (source(ignore_zk_offsets=True), sink(), "ignore_zk_offsets is set"),
         (source(), sink().with_fire_and_forget(True), "with_fire_and_forget"),

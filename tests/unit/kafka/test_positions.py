@@ -77,7 +77,9 @@ def starts_at(offsets: PositionedOffsets) -> int | None:
     ],
 )
 def test_where_a_partition_starts(position: int, stored: int | None, start: int | None) -> None:
-    assert starts_at(PositionedOffsets(Store(stored), Reader(position), OURS, {})) == start
+    store = Store(stored)
+    assert starts_at(PositionedOffsets(store, Reader(position), OURS, {})) == start
+    assert store.offset == start, "ZooKeeper does not follow"
 
 
 def test_nothing_is_held_before_the_position_is_known() -> None:
@@ -100,11 +102,13 @@ def test_without_the_lock_nothing_is_looked_up() -> None:
 def test_what_was_emitted_and_is_not_committed_is_not_emitted_again() -> None:
     """A lock that is lost and had again within one process: its own memory is ahead of Kafka."""
     emitted: dict[Partition, int] = {}
-    offsets = PositionedOffsets(Store(3), Reader(5), OURS, emitted)
+    store = Store(3)
+    offsets = PositionedOffsets(store, Reader(5), OURS, emitted)
     assert starts_at(offsets) == 5
     emitted[P0] = 9
     offsets.release(P0)
     assert starts_at(offsets) == 9
+    assert store.offset == 5, "stored before it was committed"
 
 
 def test_a_partition_that_starts_elsewhere_starts_where_that_is_stored() -> None:

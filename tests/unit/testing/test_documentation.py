@@ -30,4 +30,4 @@ def test_the_blocks_of_the_page_run(tmp_path: Path) -> None:
     env = {**os.environ, "CI": "true"}  # Hypothesis then draws the same each time, however slow the machine is
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == pytest.ExitCode.OK, ran.stdout + ran.stderr
-    assert module.count("\ndef test_") == 16
+    assert module.count("\ndef test_") == 18

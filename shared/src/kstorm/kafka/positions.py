@@ -5,10 +5,11 @@ first start, and when a topology that was processed at least once becomes exact.
 """
 
 from collections.abc import MutableMapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from kstorm.errors import KstormError
+from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import UNKNOWN_BROKER, OffsetStore, Ownership, Partition, PositionReader
 
@@ -31,6 +32,7 @@ class PositionedOffsets:
     ) -> None:
         self._store, self._reader, self._topology, self._emitted = store, reader, topology, emitted
         self._found: dict[Partition, int] = {}
+        self._to_follow: set[Partition] = set()
 
     def acquire(self, partition: Partition) -> Ownership:
         """See `OffsetStore.acquire`; the partition is not held before its position is known."""
@@ -40,19 +42,27 @@ class PositionedOffsets:
         found = self._emitted.get(partition)
         if found is None:
             found = self._reader.position(partition)
-        if found is None:
-            return Ownership.WAITING
+            if found is None:
+                return Ownership.WAITING
+            self._to_follow.add(partition)
         self._found[partition] = found
         return ownership
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """See `OffsetStore.load`."""
+        """See `OffsetStore.load`. A position that is committed is stored as well: a former life had no time to, and whoever looks
+        at what is stored would see a lag until the next message."""
         stored, found = self._store.load(partition), self._found.get(partition, NO_POSITION)
-        if found == NO_POSITION:
+        if found == NO_POSITION or (stored is not None and stored.offset == found):
             return stored
         if stored is None:
-            return StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
-        return replace(stored, offset=found)
+            start = StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
+        else:
+            start = replace(stored, offset=found)
+        if partition in self._to_follow:
+            self._to_follow.discard(partition)
+            with suppress(FencedError):  # the next `acquire` says so
+                self._store.save(partition, start)
+        return start
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """See `OffsetStore.save`. From here on that is what `load` finds: a partition that starts elsewhere has it saved first."""
@@ -67,6 +77,7 @@ class PositionedOffsets:
     def release(self, partition: Partition) -> None:
         """See `OffsetStore.release`."""
         self._found.pop(partition, None)
+        self._to_follow.discard(partition)
         self._store.release(partition)
 
     def flush(self, timeout: float) -> bool:

@@ -28,7 +28,8 @@ class Adversary:
         """How often which fault was made."""
         self.chance = CHANCE
         self._cluster, self._random = cluster, random
-        self._names = list(names) or [*cluster.topology.components, ACKER_COMPONENT, ACKER_COMPONENT]
+        chosen = list(names) or [*cluster.topology.components, ACKER_COMPONENT, ACKER_COMPONENT]
+        self._names = [name for name in chosen if cluster.executors(name)]  # there may be no ackers
         self._timeout = cluster.topology.longest_message_timeout_secs
         self._patience = float("inf")  # how much time may pass in all
 

@@ -35,6 +35,8 @@ FAULTS = frozenset(
     }
 )
 """What may go wrong in `simulate`. docs/simulation.md says what each is."""
+NOT_EXACTLY_ONCE = frozenset({"offsets set back"})
+"""What is not made in a topology that is processed exactly once: with that anything would be executed again, as is meant."""
 COST_NO_TIMEOUT = frozenset({"scale", "slow broker", "slow process", "deactivation", "reordered record"})
 _CHANCES = (0.01, 0.02, 0.04)
 _CHECKPOINTS = (0.01, 0.03, 0.1)

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kstorm.testing.processes import PROCESS, SpoutProcess
+from kstorm.testing.share import Share
 from kstorm.testing.spouts import FixedTuple
-from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import Config, OutputFieldsDeclarer, Positioned, Spout, SpoutOutputCollector, TopologyContext
 
 
 class _Shared:
@@ -32,9 +33,10 @@ class _Shared:
         return sum(self.emits.values()) - len(self.emits)
 
 
-class InputSpout(Spout):
+class InputSpout(Positioned, Spout):
     """Emits its task's share of the inputs. Each life of a task begins with all that is not acked, as a spout that reads from
-    a stored offset does: also while a life before it is a zombie, which emits too."""
+    a stored offset does: also while a life before it is a zombie, which emits too. In a topology that is processed exactly once
+    it emits each input once, and begins at what is committed."""
 
     def __init__(self, inputs: Sequence[FixedTuple], streams: Mapping[str, Iterable[str]]) -> None:
         self.shared, self._streams = _Shared(inputs), streams
@@ -47,12 +49,16 @@ class InputSpout(Spout):
     def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
         """Begins with whatever is not acked."""
         super().open(config, context, collector)
+        self._share = Share(context) if config.exactly_once else None
         every, mine = context.total_tasks, context.task_index
         self._todo = deque((position, 0.0) for position in self.shared.missing() if position % every == mine)
         self._process: SpoutProcess = context.resources[PROCESS]
 
     def next_tuple(self) -> None:
         """The next input, if one is due."""
+        if self._share is not None:
+            self._emit_share(self._share)
+            return
         if self._todo and self._todo[0][1] <= self._process.world.now:
             position, _ = self._todo[0]
             fixed = self.shared.inputs[position]
@@ -61,6 +67,20 @@ class InputSpout(Spout):
             self.shared.emits[position] += 1
         else:
             self._todo.rotate(-1)
+
+    def _emit_share(self, share: Share) -> None:
+        found = share.next(self.shared.inputs)
+        if found is not None:
+            position, fixed = found
+            self.collector.emit(fixed.values, position, fixed.stream)
+            self.shared.emits[position] += 1
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """See `Positioned.positions`."""
+        return {} if self._share is None else self._share.positions
+
+    def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """See `Positioned.positions_committed`: nobody else keeps them."""
 
     def ack(self, message_id: int) -> None:
         """It need not be emitted again."""

@@ -109,9 +109,9 @@ class Logs:
 
     # Offsets.
 
-    def committed(self, place: TopicPartition) -> int:
-        """The offset from which a restarted consumer goes on; 0 if none was ever committed."""
-        return self._committed.get(place, 0)
+    def committed(self, place: TopicPartition, nothing: int = 0) -> int:
+        """The offset from which a restarted consumer goes on; `nothing` if none was ever committed."""
+        return self._committed.get(place, nothing)
 
     def is_stable(self, place: TopicPartition) -> bool:
         """Whether no open transaction has an offset of this partition: until then a new reader is not answered."""

@@ -377,17 +377,20 @@ class Process(Actor, Generic[E]):
         assert transacting is not None
         try:
             ended = transacting.go_on()
-        except RefusedError:
+        except RefusedError as error:
             if self.zombie:
                 self.world.count("zombie refused")
                 self.die()
-            else:  # its transaction took too long, and was ended
-                self.world.count("transaction timed out")
+            else:
+                self.world.count(error.what)
                 self.on_ended(self)
             return
         if ended:
             self.transacting = None
             self._then(self.engine.committed(transacting.effect, transacting.reached, self.world.now))
+        elif transacting.refused:
+            self.transacting = None
+            self._then(self.engine.refused(transacting.effect, transacting.refused, self.world.now))
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task

@@ -1,19 +1,23 @@
 """The three kinds of processes in a simulated cluster: which engine they drive, and what is special about each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from kstorm.core.engine import AckerEngine, BoltEngine, ExactBoltEngine, ExactSpoutEngine, Slot, SpoutEngine
+from kstorm.core.engine.bolt import AtHand
 from kstorm.core.engine.effects import Run
-from kstorm.core.exact import UndoableState
+from kstorm.core.exact import ExactBoltTask, UndoableState
 from kstorm.core.exact.unfinished import is_unfinished_key
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import Steps
+from kstorm.kafka.epoch_writer import EpochWriter
+from kstorm.kafka.ports import KAFKA, KafkaPorts
 from kstorm.testing.awaiting import Awaiting
 from kstorm.testing.disks import Disk
-from kstorm.testing.logs import TopicPartition
+from kstorm.testing.outside import COMMIT, at_commit
 from kstorm.testing.process import Process
 from kstorm.testing.scheduler import NOTHING, Step
 from kstorm.testing.world import Notes, World
@@ -25,7 +29,7 @@ PROCESS = "process"
 
 POSITION = "position"
 """Under this name spouts that are `Positioned` find a function that gives what is committed of a partition of their source, None
-while that is open in a transaction, and 0 where there is nothing."""
+while that is open in a transaction, and -1 where there is nothing."""
 
 _RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
 
@@ -50,13 +54,26 @@ class BoltProcess(Process[BoltEngine]):
 
     def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
-        own: dict[str, Any] = {"next_id": world.next_id, "load_state": self._load, "resources": world.resources}
+        own: dict[str, Any] = {"next_id": world.next_id, "load_state": self._load}
         notes = Notes(world, component)
-        self.engine = (
-            ExactBoltEngine(world.topology, component, notes, load_unfinished=self._unfinished, **own)
-            if world.topology.config.exactly_once
-            else BoltEngine(world.topology, component, notes, **own)
-        )
+        if world.topology.config.exactly_once:
+            at_hand = AtHand()
+            own |= {"work": at_hand, "resources": self._lent_in_epochs(at_hand), "load_unfinished": self._unfinished}
+            self.engine = ExactBoltEngine(world.topology, component, notes, **own)
+        else:
+            self.engine = BoltEngine(world.topology, component, notes, resources=world.resources, **own)
+
+    def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
+        """What the bolts find: what a KafkaBolt writes leaves with what its task sends, as does what a test's bolt keeps."""
+
+        def add(task: ExactBoltTask, act: Callable[[], object]) -> None:
+            task.collector.keep(lambda: self.engine.outbox.records.append(at_commit(act)))
+
+        lent = {**self.world.resources, COMMIT: lambda: partial(add, cast("ExactBoltTask", at_hand.task))}
+        ports = lent.get(KAFKA)
+        if isinstance(ports, KafkaPorts):
+            lent[KAFKA] = replace(ports, open_shared_writer=lambda: EpochWriter(cast("ExactBoltTask", at_hand.task)))
+        return lent
 
     def _load(self, task: int) -> TaskState:
         rows = self.disk.rows(self._changelog(task))
@@ -101,7 +118,7 @@ class SpoutProcess(Process[SpoutEngine]):
             component,
             SpoutNotes(world, component),
             next_id=world.next_id,
-            resources={**world.resources, PROCESS: self, POSITION: self._position_of},
+            resources={**world.resources, PROCESS: self, POSITION: partial(world.position, component)},
             calls_a_turn=1,
         )
         self.engine.active = world.active
@@ -112,9 +129,6 @@ class SpoutProcess(Process[SpoutEngine]):
         if not self._dry and not self.engine.busy and any(slot.works for slot in self.engine.slots.values()):
             steps.append(self._emit)
         return steps
-
-    def _position_of(self, place: TopicPartition) -> int | None:
-        return self.world.logs.committed(place) if self.world.logs.is_stable(place) else None
 
     def begin_checkpoint(self) -> None:
         """See `Process.begin_checkpoint`."""

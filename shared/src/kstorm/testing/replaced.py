@@ -8,19 +8,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kstorm.errors import TopologyError
-from kstorm.topology import BasicBolt, Bolt, Spout, Topology
+from kstorm.topology import BasicBolt, Bolt, Positioned, Spout, Topology
 
 
 def replace_components(topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]) -> Topology:
     """A copy of the topology with these components by id (Storm's `MockedSources`, for bolts too).
 
     Wiring, tasks, settings and streams stay: a replacement emits on the streams that the original declared. Raises
-    `TopologyError` for an id that the topology does not have, and for a spout in a bolt's place or the reverse.
+    `TopologyError` for an id that the topology does not have, for a spout in a bolt's place or the reverse, and for a spout
+    without positions in a topology that is processed exactly once.
     """
     replaced = dict(topology.components)
     for name, component in components.items():
         spec = topology.component(name)
         if isinstance(component, Spout) != (spec.kind == "spout"):
             raise TopologyError(f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot take its place")
+        if topology.config.exactly_once and isinstance(component, Spout) and not isinstance(component, Positioned):
+            raise TopologyError(
+                f"{topology.name!r} is processed exactly once, and a {type(component).__name__} in the place of {name!r} has no "
+                "position: take a FeederSpout, or make it Positioned"
+            )
         replaced[name] = replace(spec, component=component)
     return Topology(topology.name, topology.config, replaced)

@@ -5,22 +5,28 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isinf
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstorm.errors import ConfigError, KstormError, TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.complete import check_names
 from kstorm.testing.fewest import fewest
-from kstorm.testing.hunter import FAULTS, Hunter, Strike
+from kstorm.testing.hunter import FAULTS, NOT_EXACTLY_ONCE, Hunter, Strike
 from kstorm.testing.inputs import InputSpout
 from kstorm.testing.ordeal import MOST_ROUNDS, work_in_calm
 from kstorm.testing.replaced import replace_components
+from kstorm.testing.share import is_emitted
 from kstorm.testing.spouts import FixedTuple
-from kstorm.testing.world import untold
+from kstorm.testing.unfinished import unfinished_tasks
+from kstorm.testing.world import World, untold
 from kstorm.topology import Topology
 
-Judge = Callable[[LocalCluster], object]
+if TYPE_CHECKING:
+    from kstorm.testing.kafka import FakeKafka
+
+Judge = Callable[[Any], object]
+"""Is called with the `LocalCluster`, which is a `KafkaCluster` if there is a Kafka."""
 Inputs = Mapping[str, Sequence[FixedTuple]]
 """By spout, what it emits."""
 
@@ -74,6 +80,7 @@ class _Trial:
     faults: Collection[str]
     steps: int
     resources: dict[str, Any] | None
+    kafka: "Callable[[], FakeKafka] | None"
 
 
 def simulate(
@@ -86,6 +93,7 @@ def simulate(
     steps: int = 2000,
     only: Collection[int] | None = None,
     resources: dict[str, Any] | None = None,
+    kafka: "Callable[[], FakeKafka] | None" = None,
     tell: Callable[[str], None] = untold,
 ) -> SimulationReport:
     """Runs a topology once for each seed: with random faults between any two steps until every input is acked and for a
@@ -99,15 +107,18 @@ def simulate(
 
     `inputs` gives for each spout what it emits instead of its own tuples; what fails is emitted again, and message ids are
     positions. Components are copied for each seed, and a `TupleCaptureBolt` forgets what it has; give a function that makes
-    the topology if components share anything else. `faults` says what may go wrong, in names out of `FAULTS`.
+    the topology if components share anything else. `kafka` makes the `FakeKafka` that KafkaBolts write to in a schedule; the judge
+    finds it as `cluster.kafka`. `faults` says what may go wrong, in names out of `FAULTS`.
 
     Raises `SimulationError` with the seed if inputs are not acked within 30 message timeouts after the last fault, if the
-    topology never comes to rest, or if the judge finds something. Before it does, it runs the seed again with fewer and fewer
+    topology never comes to rest, or if the judge finds something. In a topology that is processed exactly once nothing is emitted
+    again: each input is emitted once, and the error is that something is not finished by then; "offsets set back" is left out,
+    as nothing can be exact against that. Before it does, it runs the seed again with fewer and fewer
     faults, to say which of them it takes; `only` makes these alone, by number. The same arguments give the same run.
     """
     given = {name: [_fixed(values) for values in tuples] for name, tuples in inputs.items()}
     _check_faults(faults)
-    trial = _Trial(topology, given, judge, faults, steps, resources)
+    trial = _Trial(topology, given, judge, faults, steps, resources, kafka)
     report = SimulationReport()
     for seed in seeds:
         schedule = _Schedule(trial, seed, only, tell)
@@ -170,12 +181,21 @@ class _Schedule:
         config = replace(wired.config, topology_frame_max_tuples=frame)  # small ones: more can happen between two
         self._topology = Topology(wired.name, config, wired.components)
 
+    @property
+    def _exact(self) -> bool:
+        return self._topology.config.exactly_once
+
+    @property
+    def _faults(self) -> Collection[str]:
+        return set(self._trial.faults) - NOT_EXACTLY_ONCE if self._exact else self._trial.faults
+
     def run(self) -> None:
         """Raises `_Found`."""
         trial = self._trial
         try:
-            with LocalCluster(self._topology, self._seed, trial.resources, self._tell, at_once=False) as cluster:
-                self.hunter = Hunter(cluster, self._random, trial.faults, self._only)
+            make = LocalCluster if trial.kafka is None else trial.kafka().cluster
+            with make(self._topology, self._seed, trial.resources, tell=self._tell, at_once=False) as cluster:
+                self.hunter = Hunter(cluster, self._random, self._faults, self._only)
                 try:
                     self._work(cluster)
                 except KstormError as error:
@@ -199,7 +219,9 @@ class _Schedule:
 
     def _work(self, cluster: LocalCluster) -> None:
         self._work_among_faults(cluster)
-        done = work_in_calm(cluster, self.hunter, lambda: self._done, lambda: self._let_pass(cluster, 0.5))
+        done = work_in_calm(cluster, self.hunter, lambda: self._done(cluster), lambda: self._let_pass(cluster, 0.5))
+        if not done and self._exact:
+            raise _Found("not finished", f"{_what_is_left(cluster)}{_last_error(cluster)}")
         if not done:
             missing = {name: spout.shared.missing() for name, spout in self._spouts.items()}
             names = ", ".join(f"{positions} of {name!r}" for name, positions in missing.items() if positions)
@@ -226,15 +248,16 @@ class _Schedule:
                 self.hunter.pass_time()
             left -= 1
             self._steps += 1
-            if left > tail and self._done:
+            if left > tail and self._done(cluster):
                 left = tail
 
     def _let_pass(self, cluster: LocalCluster, timeouts: float) -> None:
         cluster.advance_time(timeouts * self._timeout)
 
-    @property
-    def _done(self) -> bool:
-        return all(spout.shared.done for spout in self._spouts.values())
+    def _done(self, cluster: LocalCluster) -> bool:
+        if not self._exact:
+            return all(spout.shared.done for spout in self._spouts.values())
+        return not (_spouts_at_work(cluster, self._trial.inputs) or unfinished_tasks(_world(cluster)))
 
 
 def _fixed(values: Sequence[Any] | FixedTuple) -> FixedTuple:
@@ -245,6 +268,23 @@ def _check_faults(faults: Collection[str]) -> None:
     for name in faults:
         if name not in FAULTS:
             raise ConfigError(f"faults: there is no fault {name!r}: the faults are {', '.join(sorted(FAULTS))}")
+
+
+def _spouts_at_work(cluster: LocalCluster, inputs: Inputs) -> list[str]:
+    """Those that have not emitted all, as far as that is committed."""
+    return [name for name, given in inputs.items() if not is_emitted(_world(cluster), name, len(given))]
+
+
+def _world(cluster: LocalCluster) -> World:
+    return cluster.processes(cluster.topology.spouts[0].id)[0].world
+
+
+def _what_is_left(cluster: LocalCluster) -> str:
+    left = ", ".join(unfinished_tasks(_world(cluster))) or "none"
+    return (
+        f"{MOST_ROUNDS / 2:g} timeouts after the last fault these tasks of bolts have tuples that are not finished: {left}. "
+        "Does a bolt hold them for ever, forget to ack them, or keep the spouts waiting?"
+    )
 
 
 def _last_error(cluster: LocalCluster) -> str:

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kstorm.testing.share import Share
 from kstorm.topology import (
     DEFAULT_STREAM,
     Config,
     Fields,
     OutputFieldsDeclarer,
+    Positioned,
     Spout,
     SpoutOutputCollector,
     TopologyContext,
@@ -24,7 +26,7 @@ class FixedTuple:
     stream: str = DEFAULT_STREAM
 
 
-class FeederSpout(Spout):
+class FeederSpout(Positioned, Spout):
     """Emits what a test feeds to it (Storm's `FeederSpout`).
 
         feeder = FeederSpout("word")
@@ -34,7 +36,8 @@ class FeederSpout(Spout):
         cluster.run_until_idle()
 
     What is fed lies outside of the cluster, as in a message queue: all tasks share it and a crash of the spout does not
-    lose it. With `replay`, what failed, or was in flight when its task died, is emitted again.
+    lose it. With `replay`, what failed, or was in flight when its task died, is emitted again. In a topology that is
+    processed exactly once it is like a topic: each task has a share of it, emits it once, and goes on where it is committed.
     """
 
     def __init__(
@@ -51,7 +54,8 @@ class FeederSpout(Spout):
 
     def feed(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Adds a tuple to emit; with a `message_id` it is tracked. Give each message an id of its own."""
-        self._source.waiting.append((message_id, FixedTuple(values, stream)))
+        self._source.fed.append((message_id, FixedTuple(values, stream)))
+        self._source.waiting.append(self._source.fed[-1])
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declares the streams."""
@@ -61,14 +65,27 @@ class FeederSpout(Spout):
     def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
         """Takes back what an earlier life of this task left unfinished."""
         super().open(config, context, collector)
-        self._source.reopened(context.task_id)
+        self._share = Share(context) if config.exactly_once else None
+        if self._share is None:
+            self._source.reopened(context.task_id)
 
     def next_tuple(self) -> None:
         """Emits the next tuple, if there is one."""
-        taken = self._source.take(self.context.task_id)
+        if self._share is None:
+            taken = self._source.take(self.context.task_id)
+        else:
+            found = self._share.next(self._source.fed)
+            taken = None if found is None else found[1]
         if taken is not None:
             message_id, fixed = taken
             self.collector.emit(fixed.values, message_id, fixed.stream)
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """See `Positioned.positions`."""
+        return {} if self._share is None else self._share.positions
+
+    def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """See `Positioned.positions_committed`: nobody else keeps them."""
 
     def ack(self, message_id: Any) -> None:
         """The message is done."""
@@ -99,6 +116,7 @@ class _Source:
 
     def __init__(self, replay: bool) -> None:
         self.waiting: deque[tuple[Any, FixedTuple]] = deque()
+        self.fed: list[tuple[Any, FixedTuple]] = []
         self._replay = replay
         self._open: dict[tuple[int, Any], FixedTuple] = {}
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
 from kstorm.core.engine import transaction as transaction_of
 from kstorm.core.engine.transaction import Request
+from kstorm.core.outbox import Outgoing
+from kstorm.errors import BrokerError
 from kstorm.testing.group import FENCED
 from kstorm.testing.logs import Change, Fate, TopicPartition, Transaction
+from kstorm.testing.outside import AT_COMMIT, ForGood
+from kstorm.testing.world import position_place
 
 if TYPE_CHECKING:
     from kstorm.core.engine.effects import Transact
@@ -18,8 +23,22 @@ TRANSACTION_SECS = 15.0
 """After which the broker aborts a transaction that nobody ends; a real one looks every 10 s for those older than 10 s."""
 
 
+PATIENCE_SECS = 60.0
+"""For how long records that are refused are written again, until the process ends; as in the services."""
+_PAUSE_SECS = 0.1
+
+
 class RefusedError(Exception):
-    """Another process has the name by now, or the transaction was ended meanwhile."""
+    """Another process has the name by now, or the transaction was ended meanwhile: it took too long."""
+
+    what = "transaction timed out"
+    """What has happened to a process that is no zombie."""
+
+
+class GivenUpError(RefusedError):
+    """Somebody has refused a record for too long."""
+
+    what = "epoch given up"
 
 
 class Transacting:
@@ -29,6 +48,8 @@ class Transacting:
         self.effect = effect
         self.reached: dict[int, int] = {}
         """By task, the changelog's last offset."""
+        self.refused: dict[int, str] = {}
+        """The numbers of the records that nobody will ever take, with the reasons: then it is over."""
         self._process = process
         self._logs, self._world = process.world.logs, process.world
         self._requests: Iterator[Request] = iter(())
@@ -37,17 +58,31 @@ class Transacting:
         self._transaction: Transaction | None = None
         self._refused = ""
         self._generation = 0  # the one that it knew when the transaction began
+        self._outside = process.world.outside
+        self._outward = [out for out in effect.records if self._leaves(out)]
+        self._again_at = 0.0
+        self._give_up_at = inf
+
+    def _leaves(self, out: Outgoing) -> bool:
+        """Whether a record is for somebody outside of the cluster."""
+        return out.topic == AT_COMMIT or (self._outside is not None and out.topic not in self._world.topics)
 
     def can_go_on(self) -> bool:
         """Whether a step can be taken."""
         if self._transaction is None:
             member = self._process.member
+            if self._world.now < self._again_at:
+                return False
             return not (self._refused and self._world.refusal(member, member.generation))
         if self._arrives() is not None:
             return True
         if self._next in (Request.FLUSH, Request.COMMIT):
-            return not self._waiting
+            return not (self._waiting or self._has_to_wait_outside)
         return True
+
+    @property
+    def _has_to_wait_outside(self) -> bool:
+        return bool(self._outward and self._outside is not None and self._outside.away)
 
     @property
     def handed_in(self) -> bool:
@@ -85,18 +120,65 @@ class Transacting:
                 self._waiting = [
                     (self._place(task), change) for task, some in self.effect.changes.items() for change in some
                 ]
-                self._waiting += [((out.topic, max(out.partition, 0)), out.value) for out in self.effect.records]
+                inward = (out for out in self.effect.records if not self._leaves(out))
+                self._waiting += [((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward]
+            case Request.FLUSH:
+                if self._is_refused_outside(transaction):
+                    return False
             case Request.OFFSETS:
                 offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
-                offsets |= self.effect.positions
+                component = self._process.component
+                offsets |= {position_place(component, place): at for place, at in self.effect.positions.items()}
                 if offsets and (refusal := self._world.refusal(self._process.member, self._generation)):
                     self._abort(transaction, refusal)
                     return False
                 self._logs.hand_in(transaction, offsets)
             case Request.COMMIT:
                 self._logs.end(transaction, Fate.COMMITTED)
+                self._let_out()
         self._next = next(self._requests, None)
         return self._next is None
+
+    def _is_refused_outside(self, transaction: Transaction) -> bool:
+        """Whether it was taken back, as somebody does not take a record of it."""
+        reasons = {}
+        for number, out in enumerate(self.effect.records):
+            if out.topic != AT_COMMIT and self._outside is not None and self._leaves(out):
+                reasons[number] = self._outside.refusal(out)
+        found = {number: reason for number, reason in reasons.items() if reason}
+        self.refused = {
+            number: f"a record for the topic {self.effect.records[number].topic!r} is refused: {reason}"
+            for number, reason in found.items()
+            if isinstance(reason, ForGood)
+        }
+        if self.refused:
+            self._logs.end(transaction, Fate.ABORTED)
+            self._world.count("record refused for good")
+        elif found:
+            number, reason = next(iter(found.items()))
+            self._write_again(transaction, f"a record for topic {self.effect.records[number].topic!r}: {reason}")
+        return bool(found)
+
+    def _write_again(self, transaction: Transaction, reason: str) -> None:
+        """All of it, after a pause: a transaction without one of its records is none."""
+        now, process = self._world.now, self._process
+        self._logs.end(transaction, Fate.ABORTED)
+        self._world.count("record refused")
+        self._transaction, self._again_at = None, now + _PAUSE_SECS
+        first = isinf(self._give_up_at)
+        self._give_up_at = min(self._give_up_at, now + PATIENCE_SECS)
+        error = BrokerError(f"an epoch of {process.component!r} is not written: {reason}")
+        if first or now >= self._give_up_at:
+            process.engine.journal.error(error, "writing an epoch again and again", -1)
+        if now >= self._give_up_at:
+            raise GivenUpError
+
+    def _let_out(self) -> None:
+        for out in self._outward:
+            if out.topic == AT_COMMIT:
+                out.value()
+            elif self._outside is not None:
+                self._outside.take(out)
 
     def _abort(self, transaction: Transaction, refusal: str) -> None:
         """It is tried again with what the process knows of the group then, unless it is fenced."""
@@ -123,3 +205,8 @@ class Transacting:
 
     def _place(self, task: int) -> TopicPartition:
         return self._process.engine.changelog, task
+
+
+def _as_bytes(value: Any) -> bytes:
+    found: bytes = value.encode() if isinstance(value, str) else value or b""
+    return found

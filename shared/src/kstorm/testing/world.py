@@ -12,7 +12,8 @@ from kstorm.core.ids import NextId
 from kstorm.core.tasks import OnError, Steps, awaitable
 from kstorm.errors import KstormError
 from kstorm.testing.group import Group, Member
-from kstorm.testing.logs import Logs
+from kstorm.testing.logs import Logs, TopicPartition
+from kstorm.testing.outside import OUTSIDE, Outside
 from kstorm.testing.scheduler import Scheduler
 from kstorm.topology import Topology
 
@@ -26,7 +27,7 @@ class TaskError:
 
     component: str
     task: int
-    """Topology-wide task id; -1 if the error ended the process."""
+    """Topology-wide task id; -1 if the error is that of the whole process."""
     error: BaseException
     doing: str
 
@@ -79,8 +80,24 @@ class World:
     """Starts a process anew that the user's code ended; without it the test gets the exception."""
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
+    topics: frozenset[str] = field(init=False)
+    """The topology's own."""
+
     def __post_init__(self) -> None:
+        self.topics = frozenset(self.topology.topics())
         self.scheduler = Scheduler(self.random)
+
+    @property
+    def outside(self) -> Outside | None:
+        """Who takes the records of topics that are not the topology's own, if anybody does."""
+        found: Outside | None = self.resources.get(OUTSIDE)
+        return found
+
+    def position(self, component: str, place: TopicPartition) -> int | None:
+        """What a spout has committed of a partition of its source; None while that is open in a transaction, -1 where there is
+        nothing."""
+        own = position_place(component, place)
+        return self.logs.committed(own, -1) if self.logs.is_stable(own) else None
 
     def refusal(self, member: Member, generation: int) -> str:
         """Why the group takes no commit of a member that names this generation; empty if it does."""
@@ -141,6 +158,11 @@ class World:
     def on_error(self, component: str, task: int) -> OnError:
         """Where a task reports errors to."""
         return lambda error, doing: self.errors.append(TaskError(component, task, error, doing))
+
+
+def position_place(component: str, place: TopicPartition) -> TopicPartition:
+    """Where the logs keep what the group of a spout has committed of its source: other spouts may read that too."""
+    return f"{place[0]} for {component}", place[1]
 
 
 class Notes:

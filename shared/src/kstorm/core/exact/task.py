@@ -4,7 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -16,10 +16,17 @@ from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exact.unfinished import Left, Unfinished
 from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.sizes import too_large
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
-from kstorm.errors import FailedException, ReportedFailedException
+from kstorm.errors import BrokerError, FailedException, ReportedFailedException
 from kstorm.topology import Source, Tuple, TupleBatch
+
+Headers = Sequence[tuple[str, str | bytes | None]]
+"""Of a sink's record: names and values."""
+
+_BY_KEY: Final = -1
+"""The producer chooses the partition."""
 
 
 class ExactBoltTask(BoltTask):
@@ -217,8 +224,24 @@ class ExactBoltTask(BoltTask):
         if self.state is not None:
             self.state.take_back()
 
-    def write(self, records: Sequence[Outgoing]) -> None:
-        """Records of a sink, which leave with what the task sends if the execution under way ends well."""
+    def write(
+        self,
+        topic: str,
+        keys: Sequence[str | bytes | None],
+        values: Sequence[str | bytes | None],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> None:
+        """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
+        producer's choice, by the keys. Raises `BrokerError` if no transaction could hold one of them: then none is written."""
+        make = partial(Outgoing, topic, _BY_KEY, task=self.task_id)
+        if headers is None:
+            records = [make(value=value, key=key) for key, value in zip(keys, values, strict=True)]
+        else:
+            rows = zip(keys, values, headers, strict=True)
+            records = [make(value=value, key=key, headers=own) for key, value, own in rows]
+        for record in records:
+            if problem := too_large(record):
+                raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
         self.collector.keep(partial(_add_all, self._outbox, records))
 
     # What is not finished.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kstorm.core.engine.units import Unit
 from kstorm.errors import ConfigError
 from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import (
     KAFKA,
     Headers,
@@ -23,7 +24,6 @@ from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueRead
 from kstorm.runtime.kafka.positions import GroupPositions
 from kstorm.runtime.kafka.sink import KafkaWriter, end_process
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.service.epoch_writer import EpochWriter
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import TopologyContext
 

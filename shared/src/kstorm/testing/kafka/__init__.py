@@ -12,5 +12,6 @@ docs/testing.md shows more of it.
 from kstorm.testing.kafka.broker import FakeRecord
 from kstorm.testing.kafka.cluster import KafkaCluster
 from kstorm.testing.kafka.fake import FakeKafka
+from kstorm.testing.outside import ForGood
 
-__all__ = ["FakeKafka", "FakeRecord", "KafkaCluster"]
+__all__ = ["FakeKafka", "FakeRecord", "ForGood", "KafkaCluster"]

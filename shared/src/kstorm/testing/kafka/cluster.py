@@ -1,9 +1,8 @@
 """A `LocalCluster` beside a fake Kafka, which acts whenever it likes."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstorm.errors import KstormError
 from kstorm.kafka.bolt import KafkaBolt
@@ -11,6 +10,9 @@ from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.kafka.writer import FakeWriter
 from kstorm.testing.placement import DiskFate
 from kstorm.topology import Topology
+
+if TYPE_CHECKING:
+    from kstorm.testing.kafka.fake import FakeKafka
 
 _ACTS_FIRST = 0.2
 """Probability that the servers act before the cluster takes its next step."""
@@ -25,9 +27,10 @@ class KafkaCluster(LocalCluster):
     """
 
     def __init__(
-        self, topology: Topology, seed: int, resources: dict[str, Any], act: Callable[[], bool], **arguments: Any
+        self, kafka: "FakeKafka", topology: Topology, seed: int, resources: dict[str, Any], **arguments: Any
     ) -> None:
-        self._act = act
+        self.kafka = kafka
+        """What it runs on."""
         self._chance = Random(f"kafka of {seed}")
         self._sinks = [bolt.id for bolt in topology.bolts if isinstance(bolt.component, KafkaBolt)]
         self._reported = False
@@ -54,7 +57,7 @@ class KafkaCluster(LocalCluster):
         return any(super(KafkaCluster, self).step() or self._let_kafka_act() for _ in range(_CALLS))
 
     def _let_kafka_act(self) -> bool:
-        if not self._act():
+        if not self.kafka.act():
             return False
         self._reported = True
         self.wake()

@@ -8,9 +8,12 @@ from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import KAFKA, UNKNOWN_BROKER, Headers, KafkaPorts, Partition
 from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics, as_bytes, as_headers
 from kstorm.testing.kafka.cluster import KafkaCluster
+from kstorm.testing.kafka.epochs import CommittedRecords, FakePositions
 from kstorm.testing.kafka.offsets import FakeOffsets, Nodes, path_of
 from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
+from kstorm.testing.outside import OUTSIDE
+from kstorm.testing.processes import POSITION
 from kstorm.topology import Topology
 
 
@@ -26,7 +29,8 @@ class FakeKafka:
         self.topology_id: str | None = topology_id
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Those who start later find what it is then."""
         self.refuse: Refuse = lambda topic, key, value: None
-        """Says of each record that a bolt writes why the broker does not take it; None: it does."""
+        """Says of each record that a bolt writes why the broker does not take it; None: it does. Exactly once, `ForGood` says that
+        it never will."""
         self._topics, self._answers, self._nodes = Topics(), Answers(), Nodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
@@ -42,14 +46,15 @@ class FakeKafka:
             open_shared_writer=lambda: self._writer(None),
             open_writer=self._writer,
             topology_id=self.topology_id,
+            open_positions=lambda context: FakePositions(self._answers, context.resources[POSITION]),
         )
-        return {KAFKA: ports}
+        return {KAFKA: ports, OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse)}
 
     def cluster(
         self, topology: Topology, seed: int = 0, resources: dict[str, Any] | None = None, **arguments: Any
     ) -> KafkaCluster:
         """A `LocalCluster` whose KafkaSpouts and KafkaBolts have this Kafka; takes the same arguments."""
-        return KafkaCluster(topology, seed, {**self.resources, **(resources or {})}, self.act, **arguments)
+        return KafkaCluster(self, topology, seed, {**self.resources, **(resources or {})}, **arguments)
 
     def act(self) -> bool:
         """Lets the servers do one thing that they were asked; whether there was any."""
@@ -130,4 +135,7 @@ class FakeKafka:
         self._answers.away = away
 
     def _writer(self, properties: Mapping[str, Any] | None) -> FakeWriter:
-        return FakeWriter(self._topics, self._answers, lambda *record: self.refuse(*record), properties)
+        return FakeWriter(self._topics, self._answers, self._asked_to_refuse, properties)
+
+    def _asked_to_refuse(self, topic: str, key: bytes | None, value: bytes | None) -> str | None:
+        return self.refuse(topic, key, value)

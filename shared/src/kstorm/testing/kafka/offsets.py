@@ -7,6 +7,7 @@ from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.testing.kafka.broker import Answers
+from kstorm.testing.processes import PROCESS
 from kstorm.topology import TopologyContext
 
 
@@ -55,12 +56,14 @@ class FakeOffsets:
     """Nothing is granted, stored or released in the call that asks for it.
 
     Whoever opens a store for a task ends the session of the one before: what that had on its way is not stored, and its
-    locks are gone, as are those of a process that was killed. If it is still alive, it is fenced.
+    locks are gone, as are those of a process that was killed. If it is still alive, it is fenced. A zombie that opens its store
+    late does that to its heir; the zombie's own session ends when it is dead, and somebody waits for a lock of it.
     """
 
     def __init__(self, nodes: Nodes, answers: Answers, config: SpoutConfig, context: TopologyContext) -> None:
         self._nodes, self._answers, self._config = nodes, answers, config
         self._leases: dict[Partition, _Lease] = {}
+        self._process = context.resources.get(PROCESS)
         who = context.topology.name, context.component, context.task_index
         before = nodes.sessions.get(who)
         nodes.sessions[who] = self
@@ -68,12 +71,16 @@ class FakeOffsets:
             before.expire()
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Waiting at first; held once it was granted."""
+        """Waiting at first; held once it was granted. Who waits when the session ends asks again in the next."""
         lease = self._leases.get(partition)
         if lease is None:
             lease = self._leases[partition] = _Lease(path_of(self._config, partition), self)
+        if lease.ownership is Ownership.WAITING and lease not in self._nodes.waiting:
             self._nodes.waiting.append(lease)
             self._answers.later(self, lambda: self._nodes.give(lease.path))
+        holder = self._nodes.holders.get(lease.path)
+        if holder is not None and holder.store.is_dead and lease.ownership is Ownership.WAITING:
+            self._answers.later(self, holder.store.expire)
         return lease.ownership
 
     def load(self, partition: Partition) -> StoredOffset | None:
@@ -115,6 +122,11 @@ class FakeOffsets:
         for partition in list(self._leases):
             self.release(partition)
         self.flush(0)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its process is."""
+        return self._process is not None and self._process.dead
 
     def expire(self) -> None:
         """The session is over; whoever has it does not know it yet."""

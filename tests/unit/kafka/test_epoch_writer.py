@@ -7,8 +7,8 @@ import pytest
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
 from kstorm.kafka import FieldNameBasedTupleToKafkaMapper, KafkaBolt
+from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import KAFKA, KafkaPorts
-from kstorm.runtime.service.epoch_writer import EpochWriter
 from kstorm.topology import Config, OutputCollector, OutputFieldsDeclarer, TopologyContext
 from tests.unit.core.exact_harness import ExactHarness
 

@@ -1,0 +1,74 @@
+"""What a fake Kafka has of transactions: records that arrive with their epoch's commit, and committed positions of spouts."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from kstorm.core.outbox import Outgoing
+from kstorm.errors import KstormError, TopicError
+from kstorm.kafka.ports import Partition
+from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
+from kstorm.testing.kafka.writer import MAX_BYTES, Refuse, size
+from kstorm.testing.outside import ForGood
+
+Committed = Callable[[Partition], int | None]
+"""What is committed of a partition; None while that is open in a transaction, -1 where there is nothing."""
+
+
+class CommittedRecords:
+    """The `Outside` of a cluster on a fake Kafka. Nobody reads a record before it is committed, so it is not there before."""
+
+    def __init__(self, topics: Topics, answers: Answers, refuse: Refuse) -> None:
+        self._topics, self._answers, self._refuse = topics, answers, refuse
+
+    @property
+    def away(self) -> bool:
+        """See `Outside.away`."""
+        return self._answers.away
+
+    def refusal(self, record: Outgoing) -> str:
+        """See `Outside.refusal`: what the test says, a topic that is missing, a record that is too large."""
+        reason = self._refuse(record.topic, as_bytes(record.key), as_bytes(record.value))
+        if reason is not None:
+            return reason
+        if size(record.key) + size(record.value) > MAX_BYTES:
+            return ForGood("it is too large")
+        try:
+            self._topics.log(record.topic, 0)
+        except TopicError as missing:
+            return str(missing)
+        return ""
+
+    def take(self, record: Outgoing) -> None:
+        """See `Outside.take`. It is lost with its topic, if that is gone by now."""
+        with suppress(TopicError):
+            self._topics.append(
+                record.topic,
+                as_bytes(record.key),
+                as_bytes(record.value),
+                as_headers(None if record.headers is None else list(record.headers)),
+            )
+
+
+class FakePositions:
+    """The `PositionReader` of one spout task. No answer comes in the call that asks, nor while one is open in a transaction."""
+
+    def __init__(self, answers: Answers, committed: Committed) -> None:
+        self._answers, self._committed = answers, committed
+        self._asked: set[Partition] = set()
+        self._answered: set[Partition] = set()
+
+    def position(self, partition: Partition) -> int | None:
+        """See `PositionReader.position`."""
+        if partition not in self._asked:
+            self._asked.add(partition)
+            self._answers.later(self, lambda: self._answered.add(partition))
+            return None
+        found = self._committed(partition) if partition in self._answered else None
+        if found is not None:
+            self._asked.discard(partition)
+            self._answered.discard(partition)
+        return found
+
+    def problem(self) -> KstormError | None:
+        """None: who is away has said so as the keeper of the offsets."""
+        return None

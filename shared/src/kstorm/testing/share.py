@@ -1,0 +1,48 @@
+"""How a test's spout reads exactly once what lies outside of the cluster: its task's share of a list, at a committed position."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from kstorm.testing.processes import POSITION
+from kstorm.testing.world import World
+from kstorm.topology import TopologyContext
+
+T = TypeVar("T")
+
+_SHARE: Final = "share"
+"""Stands for a source topic; each task has the partition of its index."""
+
+
+class Share:
+    """Every so many-th item of a list that may grow: of task 1 of 3 those at 1, 4, 7 and so on."""
+
+    def __init__(self, context: TopologyContext) -> None:
+        self._index, self._every = context.task_index, context.total_tasks
+        self._committed = context.resources[POSITION]
+        self._at: int | None = None
+
+    def next(self, items: Sequence[T]) -> tuple[int, T] | None:
+        """The next item with its place in the list; None if there is none now, or if the position is not known yet."""
+        if self._at is None:
+            found = self._committed((_SHARE, self._index))
+            if found is None:
+                return None
+            self._at = max(found, 0)
+        place = self._index + self._at * self._every
+        if place >= len(items):
+            return None
+        self._at += 1
+        return place, items[place]
+
+    @property
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """See `Positioned.positions`."""
+        return {} if self._at is None else {(_SHARE, self._index): self._at}
+
+
+def is_emitted(world: World, spout: str, items: int) -> bool:
+    """Whether all items of a list were emitted, each share to its end, and that is committed."""
+    tasks = world.topology.component(spout).num_tasks
+    return all(
+        max(world.position(spout, (_SHARE, task)) or 0, 0) == len(range(task, items, tasks)) for task in range(tasks)
+    )

@@ -1,0 +1,65 @@
+"""The locks of `FakeKafka` when tasks are opened in an odd order: nobody waits for ever."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kstorm.kafka import SpoutConfig
+from kstorm.kafka.ports import OffsetStore, Ownership, Partition
+from kstorm.testing.kafka.broker import Answers
+from kstorm.testing.kafka.offsets import FakeOffsets, Nodes
+from kstorm.testing.processes import PROCESS
+from kstorm.topology import TopologyContext
+from tests.unit.testing.test_fake_kafka import config, wired
+
+PLACE = Partition("lines", 0)
+SOURCE: SpoutConfig = config()
+
+
+class Servers:
+    """The nodes, and who has opened stores for task 0 of the spout."""
+
+    def __init__(self) -> None:
+        self.nodes, self.answers = Nodes(), Answers()
+
+    def open(self, process: Any = None, task: int = 0) -> FakeOffsets:
+        resources = {} if process is None else {PROCESS: process}
+        context = TopologyContext(wired(SOURCE, tasks=2), "lines", task, resources)
+        return FakeOffsets(self.nodes, self.answers, SOURCE, context)
+
+    def acquired(self, store: OffsetStore) -> Ownership:
+        """How the lock stands when all is answered that was asked for it."""
+        store.acquire(PLACE)
+        while self.answers.next():
+            pass
+        return store.acquire(PLACE)
+
+
+@pytest.fixture
+def servers() -> Servers:
+    """A ZooKeeper without sessions."""
+    return Servers()
+
+
+def test_who_waits_when_the_session_ends_asks_again(servers: Servers) -> None:
+    """A zombie that opens its store late ends the session of its heir, who waits for another's lock."""
+    other = servers.open(task=1)
+    assert servers.acquired(other) is Ownership.HELD
+    heir = servers.open()
+    assert servers.acquired(heir) is Ownership.WAITING
+    servers.open()  # the zombie's, which asks for nothing
+    other.release(PLACE)
+    assert servers.acquired(heir) is Ownership.HELD
+
+
+def test_the_session_of_the_dead_ends_when_somebody_waits(servers: Servers) -> None:
+    """Whoever was alive beside it: while it lives its lock holds."""
+    process = SimpleNamespace(dead=False)
+    zombie = servers.open(process, task=1)
+    assert servers.acquired(zombie) is Ownership.HELD
+    heir = servers.open()
+    assert servers.acquired(heir) is Ownership.WAITING
+    process.dead = True
+    assert heir.acquire(PLACE) is Ownership.WAITING  # no answer in the call that asks
+    assert servers.acquired(heir) is Ownership.HELD

@@ -1,0 +1,167 @@
+"""`simulate` on topologies that are processed exactly once: every effect counts once among its faults, and a judge may say so."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from examples.wordcount import build
+from kstorm.errors import TopologyError
+from kstorm.testing import (
+    FAULTS,
+    FeederSpout,
+    LocalCluster,
+    SimulationError,
+    TestWordSpout,
+    TupleCaptureBolt,
+    complete_topology,
+    replace_components,
+    simulate,
+)
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Bolt, Config, Fields, Topology, TopologyBuilder, Tuple
+from tests.unit.testing.test_simulate import COUNTS, LINES, Count, Split
+
+SEEDS = range(60)
+EACH_ONCE = sorted((word, count) for word, many in COUNTS.items() for count in range(1, many + 1))
+
+
+def wired(sink: Bolt | TupleCaptureBolt, ackers: int = 1) -> Topology:
+    config = Config(topology_processing_guarantee="exactly_once", topology_acker_executors=ackers)
+    builder = TopologyBuilder("t", config)
+    builder.set_spout("lines", FeederSpout("line"), 2)
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), 2).fields_grouping("split", Fields("word"))
+    builder.set_bolt("sink", sink, 2).shuffle_grouping("count")
+    return builder.build()
+
+
+def captured(cluster: LocalCluster) -> list[tuple[str, int]]:
+    sink = cluster.instance("sink")
+    assert isinstance(sink, TupleCaptureBolt)
+    return sorted((word, count) for word, count in sink.values())
+
+
+def each_count_is_captured_once(cluster: LocalCluster) -> None:
+    found = captured(cluster)
+    assert found == EACH_ONCE, f"captured {found}"
+
+
+@pytest.mark.parametrize("ackers", [0, 1, 2])
+def test_each_count_is_captured_once(ackers: int) -> None:
+    """Among all faults but one; and they were made, amid the work."""
+    report = simulate(wired(TupleCaptureBolt(), ackers), {"lines": LINES}, each_count_is_captured_once, SEEDS)
+    assert report.faults["kill of a bolt"] > 20
+    assert report.faults["zombie of a bolt"] > 5
+    assert report.faults["offsets set back"] == 0
+    assert "offsets set back" in FAULTS
+
+
+def test_the_word_count_of_the_examples_into_a_topic() -> None:
+    """Its KafkaBolt writes to a fake Kafka, one for each seed."""
+
+    def each_count_is_in_the_topic_once(cluster: KafkaCluster) -> None:
+        records = [msgspec.json.decode(record.value() or b"") for record in cluster.kafka.records("word-counts")]
+        found = sorted((record["word"], record["count"]) for record in records)
+        assert found == EACH_ONCE, f"in the topic {found}"
+
+    topology = build(config=Config(topology_processing_guarantee="exactly_once"), executors={"split": 2, "count": 2})
+    inputs = [[line, 0, offset] for offset, [line] in enumerate(LINES)]
+    report = simulate(
+        topology,
+        {"sentences": inputs},
+        each_count_is_in_the_topic_once,
+        SEEDS,
+        kafka=lambda: FakeKafka({"word-counts": 2}),
+    )
+    assert report.schedules == len(SEEDS)
+
+
+class Writes(Bolt):
+    """Keeps what it is given outside, at once, as a database does."""
+
+    def __init__(self) -> None:
+        self.database = _Database()
+
+    def execute(self, tuple: Tuple) -> None:
+        self.database[*tuple.values] += 1
+        self.collector.ack(tuple)
+
+
+class _Database(Counter[object]):
+    def __deepcopy__(self, memo: object) -> "_Database":
+        return self
+
+
+def test_a_write_elsewhere_is_found_out() -> None:
+    """It is no part of an epoch, so it is repeated: the judge of a database has something to find."""
+
+    def nothing_is_written_twice(cluster: LocalCluster) -> None:
+        twice = [key for key, many in cluster.instance("sink").database.items() if many > 1]  # type: ignore[union-attr]
+        assert not twice, f"written twice: {twice}"
+
+    with pytest.raises(SimulationError, match=r"seed \d+: written twice"):
+        simulate(lambda: wired(Writes()), {"lines": LINES}, nothing_is_written_twice, SEEDS)
+
+
+class ForgetsOne(Bolt):
+    """Never acks one of the counts."""
+
+    def execute(self, tuple: Tuple) -> None:
+        if tuple.values != ("a", 2):
+            self.collector.ack(tuple)
+
+
+def test_a_tuple_that_is_never_finished_is_found_out() -> None:
+    """Though every input was emitted, and that is committed; the message says where it is."""
+    with pytest.raises(SimulationError, match=r"tuples that are not finished: sink\[\d\]\. Does a bolt hold"):
+        simulate(wired(ForgetsOne()), {"lines": LINES}, lambda cluster: None, range(1))
+
+
+@pytest.mark.parametrize("kstorm_seed", range(5))
+@pytest.mark.parametrize("victim", ["lines", "split", "count", "sink", "acker"])
+def test_a_fed_topology_captures_each_tuple_once(
+    local_cluster: Callable[..., LocalCluster], victim: str, kstorm_seed: int
+) -> None:
+    """What was fed is emitted once, whichever process dies, also what is fed later."""
+    feeder = FeederSpout("line")
+    cluster = local_cluster(replace_components(wired(TupleCaptureBolt()), {"lines": feeder}))
+    for number, line in enumerate(LINES[:4]):
+        feeder.feed(line, number)
+    for _ in range(10 + 20 * kstorm_seed):
+        cluster.step()
+    cluster.crash(victim)
+    for number, line in enumerate(LINES[4:], 4):
+        feeder.feed(line, number)
+    cluster.run_until_idle()
+    assert captured(cluster) == EACH_ONCE
+
+
+def test_an_heir_waits_for_what_a_zombie_may_still_commit() -> None:
+    """A position that is open in a transaction is none yet."""
+    feeder = FeederSpout("line")
+    for number, line in enumerate(LINES):
+        feeder.feed(line, number)
+    with LocalCluster(replace_components(wired(TupleCaptureBolt()), {"lines": feeder})) as cluster:
+        (zombie, _) = cluster.processes("lines")
+        while not ((at := zombie.transacting) and at.handed_in and at.effect.records):
+            cluster.step()
+        cluster.pause("lines", 0)
+        cluster.advance_time(50)
+        assert captured(cluster) == EACH_ONCE
+
+
+def test_a_spout_without_a_position_is_refused() -> None:
+    """Where the topology's own had one: `build` would have refused it."""
+    with pytest.raises(
+        TopologyError, match="a TestWordSpout in the place of 'lines' has no position: take a FeederSpout"
+    ):
+        replace_components(wired(TupleCaptureBolt()), {"lines": TestWordSpout()})
+
+
+def test_fixed_tuples_are_emitted_once() -> None:
+    sink = TupleCaptureBolt()
+    result = complete_topology(wired(sink), {"lines": LINES})
+    assert sorted(result.acked("lines")) == list(range(len(LINES)))
+    assert sorted((word, count) for word, count in sink.values()) == EACH_ONCE
