@@ -36,6 +36,7 @@ class BoltDriver(Driver[BoltEngine]):
         self.engine = self._make_engine()
         self.engine.on_dropped = self._dropped
         self.group = f"{topology.name}.{component}"
+        self.from_committed = topology.config.exactly_once
         self._store: TaskStore | None = None
         self._totals = Totals(self.engine.slots, _counts)
         self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)

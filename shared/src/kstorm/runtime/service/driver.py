@@ -64,6 +64,8 @@ class Driver(Generic[E]):
     """The consumer group that spreads the tasks."""
     reads = True
     """Whether the records of the group's topic are the engine's input."""
+    from_committed = False
+    """Whether a task that has no committed offset ends the process."""
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         self.settings, self.topology, self.component, self.log = settings, topology, component, log
@@ -182,6 +184,7 @@ class Driver(Generic[E]):
             fatal=self.fatal,
             log=self.log,
             reads=self.reads,
+            from_committed=self.from_committed,
         )
         await self.before_join()
         self.consumer.start()
