@@ -20,6 +20,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from kstorm.errors import FencedError
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
+from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.settings import Settings
@@ -91,6 +92,8 @@ class TaskConsumer(threading.Thread):
         self._throttled = False
         self._in_flight = self._in_flight_bytes = 0
         self._metadata: Any = None
+        self.transactions = OpenTransactions(topic)
+        """Those that this consumer waits for."""
         self.assignment: set[int] = set()
         """Partitions that are this process's now."""
         self._consumer = Consumer(
@@ -112,6 +115,8 @@ class TaskConsumer(threading.Thread):
                 "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
                 "fetch.message.max.bytes": 4 << 20,
                 "topic.metadata.refresh.interval.ms": 30_000,
+                "statistics.interval.ms": INTERVAL_MS if reads else 0,
+                "stats_cb": self._heard,
             }
         )
 
@@ -243,6 +248,9 @@ class TaskConsumer(threading.Thread):
 
     def _overloaded(self, records: int, size: int) -> bool:
         return self._in_flight > records or self._in_flight_bytes > size
+
+    def _heard(self, statistics: str) -> None:
+        self.transactions.heard(statistics, self.assignment - self._paused)
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._metadata = None
