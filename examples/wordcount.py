@@ -1,7 +1,8 @@
 """Word count, the main job: sentences from a Kafka topic, counts of words into another.
 
-Every word carries the place where it was read. So a reader of the counts can tell a replay from a new word: counts are
-at least once, and each occurrence of a word has its own `id`.
+It is processed exactly once: whatever dies, each occurrence of a word is counted once, and has one record in the sink topic.
+Every word carries the place where it was read. So a reader can tell what was counted, and, if the topology is processed at least
+once instead, a replay from a new word.
 """
 
 import os
@@ -29,6 +30,7 @@ from kstorm.topology import (
     TopologyBuilder,
     Tuple,
 )
+from kstorm.topology.config import EXACTLY_ONCE
 
 
 class SplitSentence(BasicBolt):
@@ -85,13 +87,16 @@ def build(
 
 def topology() -> Topology:
     """What a service loads: `KSTORM_TOPOLOGY=examples.wordcount:topology`."""
-    return build()
+    return build(config=Config(topology_processing_guarantee=EXACTLY_ONCE))
 
 
 def demo() -> Topology:
     """What `./run demo` runs: under the names of one run, and with two processes of each kind that it is going to kill."""
     name = os.environ.get("WORDCOUNT_NAME", "wordcount")
     prefix = os.environ.get("WORDCOUNT_TOPIC_PREFIX", "")
-    timeout = float(os.environ.get("WORDCOUNT_TIMEOUT_SECS", "30"))
-    config = Config(topology_message_timeout_secs=timeout, topology_acker_executors=2)
+    config = Config(
+        topology_processing_guarantee=os.environ.get("WORDCOUNT_GUARANTEE", EXACTLY_ONCE),
+        topology_message_timeout_secs=float(os.environ.get("WORDCOUNT_TIMEOUT_SECS", "30")),
+        topology_acker_executors=2,
+    )
     return build(name, f"{prefix}sentences", f"{prefix}word-counts", config, executors={"count": 2})

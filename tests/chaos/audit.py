@@ -2,7 +2,8 @@
 services.
 
 The rule: a message of the source topic is finished when every output that follows from it is in the sink topics, or
-when it is in the dead letters. What follows from it is worked out here again. An output beyond one of each kind is a
+when it is in the dead letters. Exactly once, a tuple of it may be there, and all else of the message has to come. What
+follows from it is worked out here again. An output beyond one of each kind is a
 duplicate; an output that follows from no message is corrupted; the last counts may exceed the truth, as replays are
 counted again, and never fall short of it.
 """
@@ -12,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -37,6 +39,27 @@ class Record(NamedTuple):
     value: bytes
     timestamp: int
     """When the broker got it, in ms since 1970; of a dead letter, when it was sent."""
+
+
+class Letter(NamedTuple):
+    """A dead letter."""
+
+    place: RecordPlace
+    """Of the record that it is about; without a topic if it names none."""
+    timestamp: int
+    """When it was sent, in ms since 1970."""
+    component: str = ""
+    id: str = ""
+    """The message that its tuple is of, if it tells."""
+
+
+class Parted(NamedTuple):
+    """What has to become of a message of which some tuples end in the dead letters, and the others do not."""
+
+    never: frozenset[str]
+    """Its outputs that must not come: `word 1`, `join`."""
+    letters: tuple[tuple[str, bool], ...]
+    """The dead letters of its tuples: who gives each up, and whether it tells the message's id."""
 
 
 class OffsetSeen(NamedTuple):
@@ -82,6 +105,8 @@ class ChaosFindings:
     """Messages in the dead letters that could have been processed."""
     without_letter: list[RecordPlace] = field(default_factory=list)
     """What could not be processed and is not in the dead letters."""
+    wrong_letters: list[str] = field(default_factory=list)
+    """Dead letters of single tuples that are missing, or too many."""
     short: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Words whose last count is below the truth: both."""
     over: int = 0
@@ -101,6 +126,7 @@ class ChaosFindings:
             ("outputs are corrupted", self.corrupted),
             ("messages were given up that could be processed", self.given_up),
             ("records that cannot be processed are not in the dead letters", self.without_letter),
+            ("dead letters of tuples are not as they should be", self.wrong_letters),
             ("words are counted short (last count, truth)", list(self.short.items())),
             ("stored offsets were above an unfinished message", self.ahead),
             ("partitions do not end with everything finished (stored, end)", list(self.unfinished.items())),
@@ -127,24 +153,29 @@ def audit(
     source: Sequence[Record],
     words: Iterable[Record],
     joined: Iterable[Record],
-    letters: Iterable[tuple[RecordPlace, int]],
+    letters: Iterable[Letter],
     *,
     poison: Collection[RecordPlace] = (),
+    parted: Mapping[RecordPlace, Parted] | None = None,
     last: Collection[str] = (),
     offsets: Iterable[OffsetSeen] = (),
     ends: Mapping[int, int] | None = None,
 ) -> ChaosFindings:
     """Compare.
 
-    `letters` are the places that dead letters name, with the letter's timestamp; `poison` those that must be there. `last`
-    are the ids of the messages that were produced when all others had been finished: with them came the last counts.
+    `poison` are the places that dead letters must name, `parted` the messages that end there in part. `last` are
+    the ids of the messages that were produced when all others had been finished: with them came the last counts.
     `offsets` is what ZooKeeper had, in the order of looking; `ends` the partitions' ends. Raises `ValueError` if an id
     is twice in the source topic.
     """
+    parted = parted or {}
+    letters = list(letters)
     letter_at: dict[RecordPlace, int] = {}
-    for place, at in letters:
-        letter_at[place] = min(at, letter_at.get(place, NEVER))
-    messages = _Messages(source)
+    for letter in letters:
+        letter_at[letter.place] = min(letter.timestamp, letter_at.get(letter.place, NEVER))
+    messages = _Messages(
+        source, {number: parted[one.place].never for number, one in enumerate(source) if one.place in parted}
+    )
     for record in words:
         messages.take_word(record, last)
     for record in joined:
@@ -162,7 +193,7 @@ def audit(
             if record.place not in poison:
                 found.given_up.append(record.place)
         elif record.place not in poison:
-            truth.update(messages.words[number])
+            truth.update(messages.counted(number))
             if at == NEVER:
                 found.lost.append(Lost(record.place, messages.ids[number], record.timestamp, messages.missing(number)))
         finished[record.place] = at
@@ -175,6 +206,7 @@ def audit(
         highest = messages.last_counts
         found.short = {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
         found.over = sum(max(0, highest[word] - count) for word, count in truth.items())
+    _check_letters(messages, source, letters, poison, parted)
     _check_offsets(found, finished, offsets, ends)
     return found
 
@@ -182,7 +214,9 @@ def audit(
 class _Messages:
     """The source's messages, numbered, with the times at which their outputs came: one slot a kind of output."""
 
-    def __init__(self, source: Sequence[Record]) -> None:
+    def __init__(self, source: Sequence[Record], never: Mapping[int, Collection[str]]) -> None:
+        """`never`: by number, the outputs that must not come."""
+        self._never = never
         self.findings = ChaosFindings()
         self.ids: list[str] = []
         self.words: list[list[str]] = []
@@ -214,6 +248,9 @@ class _Messages:
         if not fits:
             self.findings.corrupted.append(record)
             return
+        if f"word {word.position}" in self._never.get(number, ()):
+            self.findings.corrupted.append(record)
+            return
         self._came(number, word.position, record.timestamp)
         if word.id in last:
             self.last_counts[word.word] = max(word.count, self.last_counts[word.word])
@@ -230,17 +267,33 @@ class _Messages:
         if not fits:
             self.findings.corrupted.append(record)
             return
+        if "join" in self._never.get(number, ()):
+            self.findings.corrupted.append(record)
+            return
         self._came(number, len(self.words[number]), record.timestamp)
 
     def finished_at(self, number: int) -> int:
-        """When the last of a message's outputs was there for the first time."""
-        return max(self._came_at[self._first_slot[number] : self._first_slot[number + 1]])
+        """When the last of the outputs that a message must have was there for the first time."""
+        return max((at for _, at in self._due(number)), default=0)
 
     def missing(self, number: int) -> str:
         """The outputs of a message that never came."""
+        return ", ".join(name for name, at in self._due(number) if at == NEVER)
+
+    def counted(self, number: int) -> list[str]:
+        """The words of a message that come again with the last ones; a bad word does not."""
+        return [word for word in self.words[number] if not word.startswith("!")]
+
+    def _due(self, number: int) -> list[tuple[str, int]]:
+        """The outputs that a message must have, and when each came first."""
         names = [*(f"word {position}" for position in range(len(self.words[number]))), "join"]
         times = self._came_at[self._first_slot[number] : self._first_slot[number + 1]]
-        return ", ".join(name for name, at in zip(names, times, strict=True) if at == NEVER)
+        never = self._never.get(number, ())
+        return [(name, at) for name, at in zip(names, times, strict=True) if name not in never]
+
+    def number_of(self, id: str) -> int | None:
+        """The number of the message with an id; None if there is none."""
+        return self._number_of.get(id)
 
     def _came(self, number: int, kind: int, at: int) -> None:
         slot = self._first_slot[number] + kind
@@ -256,6 +309,39 @@ def _text(record: Record) -> str:
         return record.value.decode()
     except UnicodeDecodeError:
         return f"{record.place.topic}[{record.place.partition}]@{record.place.offset}"
+
+
+def _check_letters(
+    messages: _Messages,
+    source: Sequence[Record],
+    letters: Iterable[Letter],
+    poison: Collection[RecordPlace],
+    parted: Mapping[RecordPlace, Parted],
+) -> None:
+    """Of the messages that end in part in the dead letters each tuple is there that must be, once; of others none is."""
+    found = messages.findings
+    expected = {
+        number: [(who, messages.ids[number] if tells else "") for who, tells in parted[record.place].letters]
+        for number, record in enumerate(source)
+        if record.place in parted
+    }
+    due = Counter(chain.from_iterable(expected.values()))
+    places = {record.place for record in source}
+    there: Counter[tuple[str, str]] = Counter()
+    for letter in letters:
+        number = messages.number_of(letter.id)
+        if letter.place in poison or letter.place in places:
+            continue
+        if number is None or number in expected:
+            there[letter.component, letter.id] += 1
+        else:
+            found.given_up.append(source[number].place)
+    found.letters += sum(all(there[one] for one in some) for some in expected.values())
+    found.wrong_letters = [
+        f"{there[one]} in place of {due[one]} of {one[0]!r}" + (f" for {one[1]!r}" if one[1] else "")
+        for one in sorted(due | there)
+        if there[one] != due[one]
+    ]
 
 
 def _check_offsets(

@@ -12,7 +12,7 @@ from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE, GUARANTEES
 from tests.chaos.disks import DISK_FAULTS
 from tests.chaos.faults import Fault
 from tests.chaos.outages import OUTAGES
-from tests.chaos.poison import ENDS_ELSEWHERE, POISONS
+from tests.chaos.poison import POISONS
 from tests.chaos.processes import KILLS, PROCESS_FAULTS
 
 FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
@@ -79,7 +79,7 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
         minutes=minutes,
         rate=rate,
         seed=seed,
-        faults=_drawn(given, guarantee),
+        faults=_drawn(given),
         short=given.short,
         report=given.report or (_REPORT if everything else None),
         report_asked=given.report is not None,
@@ -88,17 +88,8 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
     )
 
 
-def _drawn(given: argparse.Namespace, guarantee: str) -> tuple[Fault, ...]:
-    without = ENDS_ELSEWHERE if guarantee == EXACTLY_ONCE else set()
-    if not given.faults:
-        return tuple(fault for fault in (KILLS if given.short else FAULTS) if fault.name not in without)
-    named = _named(given.faults)
-    for fault in named:
-        if fault.name in without:
-            raise ConfigError(
-                f"--faults {given.faults}: with --guarantee exactly-once the audit cannot follow {fault.name!r}; leave it out"
-            )
-    return named
+def _drawn(given: argparse.Namespace) -> tuple[Fault, ...]:
+    return _named(given.faults) if given.faults else tuple(KILLS if given.short else FAULTS)
 
 
 def _named(names: str) -> tuple[Fault, ...]:
@@ -131,8 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         "--guarantee",
         choices=[name.replace("_", "-") for name in GUARANTEES],
         default=AT_LEAST_ONCE.replace("_", "-"),
-        help="of the topology (default at-least-once). With exactly-once an output too many is wrong, too; "
-        f"{' and '.join(sorted(ENDS_ELSEWHERE))} are left out, as the bolt's tuple and not the message becomes a dead letter",
+        help="of the topology (default at-least-once). With exactly-once an output too many is wrong, too",
     )
     parser.add_argument("--list", action="store_true", help="say what faults there are, and do nothing")
     parser.add_argument("--short", action="store_true", help="each fault once, without --faults each kind of SIGKILL")

@@ -3,7 +3,9 @@
 import random
 from typing import Final
 
+from tests.chaos.audit import Parted
 from tests.chaos.faults import Fault, Hold, Steps, Until
+from tests.chaos.feed import VOCABULARY
 from tests.chaos.stage import PARTITIONS, Stage
 from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE
 
@@ -27,15 +29,23 @@ def post_no_text(stage: Stage, rng: random.Random) -> Steps:
 
 
 def post_raising(stage: Stage, rng: random.Random) -> Steps:
-    """A message that makes a bolt raise whenever it is replayed."""
-    stage.post_poison(SOURCE, f"{stage.new_id()} to {RAISE} or not".encode(), rng.randrange(PARTITIONS))
+    """A message that makes a bolt raise whenever it is replayed, or tried again."""
+    parted = Parted(frozenset({"join"}), (("check", True), ("join", True)))  # the join gives the other half up
+    stage.post_parted(SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), parted)
     yield Hold(0)
 
 
 def post_large(stage: Stage, rng: random.Random) -> Steps:
     """A message that makes a bolt emit a value that no record can hold: the bolt's process says so."""
-    stage.post_poison(SOURCE, f"{stage.new_id()} a {LARGE} one".encode(), rng.randrange(PARTITIONS))
+    parted = Parted(frozenset({"word 1"}), (("split", False),))
+    stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
     yield Until(lambda: _says(stage, "split", "bytes encoded, the limit is"), "the error about the size is shown", 60)
+
+
+def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
+    """A message with a bad word between two good ones, which are counted with all others."""
+    before, after = rng.sample(VOCABULARY, 2)
+    return f"{stage.new_id()} {before} {word} {after}".encode()
 
 
 def _says(stage: Stage, component: str, text: str) -> bool:
@@ -43,13 +53,9 @@ def _says(stage: Stage, component: str, text: str) -> bool:
     return any(text in status["last_error"] for status in statuses if status is not None)
 
 
-ENDS_ELSEWHERE: Final = {"poison-raise", "poison-large"}
-"""What the audit cannot follow exactly once: the tuple becomes a dead letter of its bolt, with the bolt's place and not the
-message's, and the rest of its message is processed."""
-
 POISONS: Final = [
     Fault("poison-frame", "a record that is no frame on the topics of bolts, acker and spout", post_no_frame),
     Fault("poison-source", "a source record that cannot be decoded", post_no_text),
-    Fault("poison-raise", f"a message on which a bolt always raises, replayed {RETRIES} times", post_raising),
+    Fault("poison-raise", f"a message on which a bolt always raises, tried {RETRIES} times more", post_raising),
     Fault("poison-large", f"a message for which a bolt emits a value of {LARGE_BYTES / 1e6:.0f} MB", post_large),
 ]

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
-from tests.chaos.audit import OffsetSeen, Record, RecordPlace
+from tests.chaos.audit import Letter, OffsetSeen, Record, RecordPlace
 
 _SILENCE_SECS: Final = 30.0
 _LOOK_SECS: Final = 1.0
@@ -59,17 +59,35 @@ class TopicReader:
         finally:
             consumer.close()
 
-    def letters(self, topic: str) -> Iterator[tuple[RecordPlace, int]]:
-        """The places that dead letters name, and when each letter was sent."""
+    def letters(self, topic: str) -> Iterator[Letter]:
+        """The dead letters of a topology."""
         for record in self.records(topic):
             letter = _read_letter(record.value)
-            yield RecordPlace(letter.topic, letter.partition, letter.offset), record.timestamp
+            place = RecordPlace(letter.topic, letter.partition, letter.offset)
+            yield Letter(place, record.timestamp, letter.component, _id_of(letter.value or b""))
 
 
 class _Letter(msgspec.Struct):
+    component: str = ""
     topic: str = ""
     partition: int = -1
     offset: int = -1
+    value: bytes | None = None
+
+
+class _Tuple(msgspec.Struct):
+    """What the dead letter of a bolt has of its tuple."""
+
+    values: dict[str, Any]
+
+
+def _id_of(value: bytes) -> str:
+    """The id of the message that a tuple is of: it has it in a field of its own, or at the beginning of the text."""
+    try:
+        values = _read_tuple(value).values
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    return str(values.get("id") or str(values.get("str", "")).partition(" ")[0])
 
 
 def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterator[Record]:
@@ -134,4 +152,5 @@ class OffsetWatch(threading.Thread):
         self._client.close()
 
 
+_read_tuple = msgspec.json.Decoder(_Tuple).decode
 _read_letter = msgspec.json.Decoder(_Letter).decode

@@ -82,7 +82,9 @@ class Chaos:
             self._say("stopping the processes; then the audit reads every topic")
             stage.processes.stop()
             offsets.look()
-            return self._audit(reader, stage, offsets, {text.split()[0] for text in last}), len(stage.poison)
+            return self._audit(reader, stage, offsets, {text.split()[0] for text in last}), len(stage.poison) + len(
+                stage.parted
+            )
 
     def _await_end(self, offsets: OffsetWatch, reader: TopicReader) -> None:
         """Until the stored offsets are the ends, as a plain client sees both. What never gets there, the audit tells."""
@@ -104,6 +106,7 @@ class Chaos:
                 reader.records(JOINED),
                 reader.letters(stage.processes.topology.dead_letters_topic),
                 poison=set(stage.poison),
+                parted=stage.parted,
                 last=last,
                 offsets=offsets.seen,
                 ends=reader.ends(SOURCE),

@@ -19,7 +19,7 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.topology import ACKER_COMPONENT
-from tests.chaos.audit import RecordPlace
+from tests.chaos.audit import Parted, RecordPlace
 from tests.chaos.proxy import Proxy
 from tests.chaos.topology import (
     GUARANTEE_VARIABLE,
@@ -68,6 +68,10 @@ class Stage:
     """Why there is none."""
     poison: list[RecordPlace] = field(default_factory=list)
     """Where records were posted that must end among the dead letters."""
+    exactly_once: bool = False
+    """Whether a bolt gives a single tuple up, and not its whole message."""
+    parted: dict[RecordPlace, Parted] = field(default_factory=dict)
+    """Where messages were posted of which some tuples must end there."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -92,6 +96,13 @@ class Stage:
     def post_poison(self, topic: str, value: bytes, partition: int) -> None:
         """Write a record that cannot be processed."""
         self.poison.append(self.post(topic, value, partition))
+
+    def post_parted(self, topic: str, value: bytes, partition: int, parted: Parted) -> None:
+        """Write a message of which some tuples cannot be processed: exactly once the others are, at least once none counts."""
+        if self.exactly_once:
+            self.parted[self.post(topic, value, partition)] = parted
+        else:
+            self.post_poison(topic, value, partition)
 
     def new_id(self) -> str:
         """An id for a message that no other has."""
@@ -146,7 +157,8 @@ def open_stage(directory: Path, timeout_secs: float, guarantee: str) -> Iterator
         stack.callback(processes.kill)
         processes.start()
         small = None if reason else next(worker for worker in processes.workers if worker.name == _SMALL_DISK)
-        yield Stage(directory, kafka, zookeeper, processes, proxies, small, reason)
+        once = processes.topology.config.exactly_once
+        yield Stage(directory, kafka, zookeeper, processes, proxies, small, reason, exactly_once=once)
 
 
 def _listener(name: str) -> str:

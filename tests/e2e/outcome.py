@@ -56,6 +56,10 @@ class E2eOutcome:
             yield f"{audit['lost']:,} words were lost, such as {', '.join(audit['some_lost'])}"
         if audit["strange"]:
             yield f"{audit['strange']:,} words are in the sink that no message has"
+        if audit["copies"]:
+            yield f"{sum(audit['copies'].values()):,} words were written again, although the topology is processed exactly once"
+        if audit["miscounted"]:
+            yield f"these words have another count than occurrences: {', '.join(audit['miscounted'])}"
         if audit["sentences"] < self.posted:
             yield f"Kafka had taken {self.posted:,} messages, and {audit['sentences']:,} are in the source"
         if self.counted is not None:

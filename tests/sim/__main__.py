@@ -14,13 +14,19 @@ def main() -> int:
     """Run what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="./run sim",
-        description="Run random topologies through random faults, in memory, and check that no message is lost.",
+        description="Run random topologies through random faults, in memory, and check that no message is lost (or counts twice).",
     )
     parser.add_argument(
         "--seeds", type=_positive, default=10_000, metavar="N", help="how many schedules (default 10,000)"
     )
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)")
     parser.add_argument("--seed", type=int, metavar="SEED", help="replay this one, and no other")
+    parser.add_argument(
+        "--guarantee",
+        choices=["at-least-once", "exactly-once"],
+        default="at-least-once",
+        help="how the topologies are processed (default at-least-once)",
+    )
     parser.add_argument("--trace", action="store_true", help="with --seed: tell its story")
     parser.add_argument("--mutants", action="store_true", help="switch each rule off in turn, and see it noticed")
     parser.add_argument(
@@ -46,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         from tests.sim.replay import replay
 
-        return replay(arguments.seed, arguments.trace, console)
+        return replay(arguments.seed, arguments.trace, console, arguments.guarantee)
     if arguments.mutants:
         from tests.sim.hunt import hunt
 
@@ -54,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from tests.sim.many import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return run_many(seeds, arguments.workers, arguments.report, console, arguments.resume)
+    return run_many(seeds, arguments.workers, arguments.report, console, arguments.resume, arguments.guarantee)
 
 
 def _positive(text: str) -> int:

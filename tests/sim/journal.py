@@ -23,16 +23,16 @@ for name, module in list(sys.modules.items()):
 class Journal:
     """Which schedules of a run are done, and their outcome; the rule: they were all run by the same code."""
 
-    def __init__(self, path: Path | None, seeds: Sequence[int]) -> None:
+    def __init__(self, path: Path | None, seeds: Sequence[int], kind: str = SimOutcome.kind) -> None:
         """Reads `path` if it is there; without one, nothing is kept.
 
         Raises `ConfigError` if the file is of other schedules or of other code, or cannot be written.
         """
         self._path = path
-        self._run = {"first": seeds[0], "schedules": len(seeds), "code": _code()}
+        self._run = {"kind": kind, "first": seeds[0], "schedules": len(seeds), "code": _code() if path else ""}
         self.done: set[int] = set()
         """The first seed of each part that is done."""
-        self.outcome = SimOutcome()
+        self.outcome = SimOutcome(kind)
         if path and not path.parent.is_dir():
             raise ConfigError(f"--resume {path}: there is no folder {path.parent} to write it to")
         if path and path.exists():
@@ -62,7 +62,7 @@ class Journal:
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
             raise ConfigError(f"--resume {path}: this is not what a run of schedules writes") from None
         if run != self._run:
-            what = "other code" if run["code"] != self._run["code"] else "other seeds"
+            what = "other code" if run["code"] != self._run["code"] else "other seeds or another kind"
             raise ConfigError(
                 f"--resume {path}: the {self.outcome.schedules:,} schedules there are of {what}, and would not add up"
                 " with these: remove the file to begin anew"

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.sim import ViolationError, run_schedule
+from kstorm.testing.world import untold
+from tests.sim import ViolationError
 from tests.sim.journal import Journal
+from tests.sim.kinds import AT_LEAST_ONCE, KINDS
 from tests.sim.outcome import SimOutcome
 from tests.sim.page import print_outcome, write_page
 from tests.sim.reached import traced
@@ -30,11 +33,16 @@ _LINE_SECS: Final = 10.0
 
 
 def run_many(
-    seeds: Sequence[int], workers: int, page: Path | None, console: Console, resume: Path | None = None
+    seeds: Sequence[int],
+    workers: int,
+    page: Path | None,
+    console: Console,
+    resume: Path | None = None,
+    kind: str = AT_LEAST_ONCE,
 ) -> int:
     """Runs the schedules of these seeds, less those that the file `resume` has already, and prints what they met; 1 if one
     breaks the guarantee."""
-    journal = Journal(resume, seeds) if resume else None
+    journal = Journal(resume, seeds, kind)
     with _progress(len(seeds), console) as show:
         outcome = sweep(seeds, workers, show, journal)
     print_outcome(outcome, workers, console)
@@ -74,7 +82,7 @@ def sweep(
     outcome = kept.outcome
     before, began, saved = outcome.seconds, time.monotonic(), time.monotonic()
     try:
-        for first, part in _parts(seeds, workers, kept.done):
+        for first, part in _parts(outcome.kind, seeds, workers, kept.done):
             kept.add(first, part)
             now = time.monotonic()
             outcome.seconds = before + now - began
@@ -89,7 +97,7 @@ def sweep(
     return outcome
 
 
-def _parts(seeds: Sequence[int], workers: int, done: Container[int]) -> Iterator[tuple[int, SimOutcome]]:
+def _parts(kind: str, seeds: Sequence[int], workers: int, done: Container[int]) -> Iterator[tuple[int, SimOutcome]]:
     """The outcomes of parts by their first seed, as they come, but for those that are done."""
     traced_every = max(1, len(seeds) // _CHUNK // _MOST_TRACED)
     parts = (
@@ -98,32 +106,33 @@ def _parts(seeds: Sequence[int], workers: int, done: Container[int]) -> Iterator
         if seeds[at] not in done
     )
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool:
-        running = {pool.submit(run_chunk, *part): part[0][0] for part in islice(parts, 2 * workers)}
+        running = {pool.submit(run_chunk, *part, kind): part[0][0] for part in islice(parts, 2 * workers)}
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     first = running.pop(future)
                     if (part := next(parts, None)) is not None:
-                        running[pool.submit(run_chunk, *part)] = part[0][0]
+                        running[pool.submit(run_chunk, *part, kind)] = part[0][0]
                     yield first, future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_chunk(seeds: Sequence[int], trace: bool) -> SimOutcome:
+def run_chunk(seeds: Sequence[int], trace: bool, kind: str = AT_LEAST_ONCE) -> SimOutcome:
     """Runs some schedules one after the other; `trace`: the lines that the first of them reaches are noted."""
-    outcome = SimOutcome(traced=int(trace))
+    outcome = SimOutcome(kind, traced=int(trace))
+    run, modules = KINDS[kind].run, KINDS[kind].modules
     gc.collect()
     gc.disable()  # a tenth of the time, and what a hundred schedules leave behind is little
     for seed in seeds:
         outcome.schedules += 1
         try:
             if trace and seed == seeds[0]:
-                report, lines = traced(lambda seed=seed: run_schedule(seed))  # type: ignore[misc]
+                report, lines = traced(partial(run, seed, untold), modules)
                 outcome.reached.update(lines)
             else:
-                report = run_schedule(seed)
+                report = run(seed, untold)
         except ViolationError as error:
             outcome.violations.append(str(error))
             continue

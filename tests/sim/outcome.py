@@ -10,6 +10,8 @@ from tests.sim.reached import Line
 class SimOutcome:
     """What came of some schedules."""
 
+    kind: str = "at-least-once"
+    """See `tests.sim.kinds`."""
     schedules: int = 0
     messages: int = 0
     replays: int = 0

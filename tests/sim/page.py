@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.sim.kinds import KINDS
 from tests.sim.outcome import SimOutcome
 from tests.sim.reached import all_lines, rarely, source
 
@@ -27,14 +28,15 @@ def print_outcome(outcome: SimOutcome, workers: int, console: Console) -> None:
     for violation in outcome.violations:
         console.print(f"[red]violation[/] {violation}", highlight=False)
     if outcome.violations:
-        console.print("replay one with ./run sim --seed SEED --trace")
+        console.print(f"replay one with ./run sim --guarantee {outcome.kind} --seed SEED --trace")
 
 
 def write_page(outcome: SimOutcome, seeds: Sequence[int], workers: int, path: Path) -> None:
     """The same as a section of a page in Markdown."""
     machine = f"Python {sys.version.split()[0]} on {platform.machine()}"
+    which = f"{outcome.kind.replace('-', ' ')}, seeds {seeds[0]} to {seeds[0] + outcome.schedules - 1}"
     lines = [
-        f"{date.today().isoformat()}, {machine}, seeds {seeds[0]} to {seeds[0] + outcome.schedules - 1}:",
+        f"{date.today().isoformat()}, {machine}, {which}:",
         "",
         _summary(outcome, workers),
         f"{_coverage(outcome)} **Violations: {len(outcome.violations)}.**",
@@ -57,7 +59,7 @@ def _summary(outcome: SimOutcome, workers: int) -> str:
 
 
 def _coverage(outcome: SimOutcome) -> str:
-    lines = all_lines()
+    lines = all_lines(KINDS[outcome.kind].modules)
     share = len(lines & outcome.reached.keys()) / len(lines)
     return f"{outcome.traced:,} traced schedules reached {share:.1%} of the protocol's {len(lines):,} lines."
 
@@ -67,7 +69,7 @@ def _counts(counts: Counter[str]) -> list[tuple[str, str]]:
 
 
 def _rare(outcome: SimOutcome) -> list[tuple[str, str, str]]:
-    rare = rarely(outcome.reached, outcome.traced, _RARE)
+    rare = rarely(outcome.reached, outcome.traced, _RARE, KINDS[outcome.kind].modules)
     shown = [
         (f"{line[0]}:{line[1]}", f"{count:,} of {outcome.traced:,}", source(line)) for line, count in rare[:_MOST_RARE]
     ]

@@ -40,9 +40,9 @@ MODULES: Final = (
 """What runs in the simulation exactly as in production."""
 
 
-def traced(call: Callable[[], T]) -> tuple[T, set[Line]]:
-    """Calls, and returns what came of it with the lines of `MODULES` that were reached. Ten times slower than a call."""
-    names = {module.__file__: name for name, module in _modules().items()}
+def traced(call: Callable[[], T], modules: tuple[str, ...] = MODULES) -> tuple[T, set[Line]]:
+    """Calls, and returns what came of it with the lines of these modules that were reached. Ten times slower than a call."""
+    names = {module.__file__: name for name, module in _modules(modules).items()}
     reached: set[Line] = set()
 
     def on_call(frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
@@ -65,26 +65,29 @@ def traced(call: Callable[[], T]) -> tuple[T, set[Line]]:
 
 
 @cache
-def all_lines() -> frozenset[Line]:
-    """Every line of `MODULES` that is in a function."""
-    return frozenset((name, line) for name, module in _modules().items() for line in _lines(Path(str(module.__file__))))
+def all_lines(modules: tuple[str, ...] = MODULES) -> frozenset[Line]:
+    """Every line of these modules that is in a function."""
+    found = _modules(modules).items()
+    return frozenset((name, line) for name, module in found for line in _lines(Path(str(module.__file__))))
 
 
 def source(line: Line) -> str:
     """The text of a line."""
-    path = str(_modules()[line[0]].__file__)
+    path = str(importlib.import_module(line[0]).__file__)
     return Path(path).read_text().splitlines()[line[1] - 1].strip()
 
 
-def rarely(reached: Counter[Line], runs: int, share: float) -> list[tuple[Line, int]]:
+def rarely(
+    reached: Counter[Line], runs: int, share: float, modules: tuple[str, ...] = MODULES
+) -> list[tuple[Line, int]]:
     """The lines reached in no more than this share of the runs, the rarest first, with how many runs reached them."""
-    counted = [(line, reached[line]) for line in all_lines() if reached[line] <= share * runs]
+    counted = [(line, reached[line]) for line in all_lines(modules) if reached[line] <= share * runs]
     return sorted(counted, key=lambda pair: (pair[1], pair[0]))
 
 
 @cache
-def _modules() -> dict[str, Any]:
-    return {name: importlib.import_module(name) for name in MODULES}
+def _modules(names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: importlib.import_module(name) for name in names}
 
 
 def _lines(path: Path) -> Iterator[int]:

@@ -2,10 +2,11 @@
 
 from rich.console import Console
 
-from tests.sim import ViolationError, run_schedule
+from tests.sim import ViolationError
+from tests.sim.kinds import KINDS
 
 
-def replay(seed: int, trace: bool, console: Console) -> int:
+def replay(seed: int, trace: bool, console: Console, kind: str) -> int:
     """Runs the schedule of a seed, with `trace` telling its story line by line; 1 if it breaks the guarantee."""
 
     def tell(line: str) -> None:
@@ -13,7 +14,7 @@ def replay(seed: int, trace: bool, console: Console) -> int:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        report = run_schedule(seed, tell)
+        report = KINDS[kind].run(seed, tell)
     except ViolationError as error:
         console.print(f"[red]violation[/] {error}")
         return 1

@@ -2,8 +2,8 @@
 
     python audit.py SERVERS SOURCE SINK PATIENCE
 
-The sink's records are JSON with `id`, "partition-offset-position" of a word in the source. Reads until every word is there, or
-until for PATIENCE seconds none came. Prints one line of JSON. Knows nothing of kstorm.
+The sink's records are JSON with `word`, its `count`, and `id`, "partition-offset-position" of a word in the source. Reads until
+every word is there, or until for PATIENCE seconds none came. Prints one line of JSON. Knows nothing of kstorm.
 """
 
 import json
@@ -18,16 +18,19 @@ def main() -> None:
     servers, source, sink, patience = sys.argv[1:]
     sentences, expected, counts = _read_source(servers, source)
     missing, strange, copies = set(expected), 0, Counter[int]()
+    highest: dict[str, int] = {}
     reader = _reader(servers, sink)
     last_news = time.monotonic()
     while True:
         polled = [message for message in reader.consume(5000, 2.0) if not message.error()]
         for message in polled:
-            word = json.loads(message.value() or b"null")["id"]
-            if word in missing:
-                missing.remove(word)
+            record = json.loads(message.value() or b"null")
+            place, word = record["id"], record["word"]
+            highest[word] = max(record["count"], highest.get(word, 0))
+            if place in missing:
+                missing.remove(place)
                 last_news = time.monotonic()
-            elif word in expected:
+            elif place in expected:
                 copies[message.timestamp()[1] // 1000] += 1
             else:
                 strange += 1
@@ -40,6 +43,7 @@ def main() -> None:
         "lost": len(missing),
         "some_lost": sorted(missing)[:10],
         "strange": strange,
+        "miscounted": sorted(word for word, count in counts.items() if highest.get(word) != count)[:10],
         "copies": {str(second): count for second, count in sorted(copies.items())},
     }
     print(json.dumps(outcome), flush=True)
@@ -64,7 +68,14 @@ def _read_source(servers: str, topic: str) -> tuple[int, set[str], Counter[str]]
 
 
 def _reader(servers: str, topic: str) -> Consumer:
-    reader = Consumer({"bootstrap.servers": servers, "group.id": "e2e-audit", "enable.auto.commit": False})
+    reader = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "e2e-audit",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
     partitions = reader.list_topics(topic, timeout=30).topics[topic].partitions
     reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
     return reader

@@ -18,6 +18,7 @@ from kstorm.topology import (
     StatefulBasicBolt,
     TopologyContext,
     Tuple,
+    TupleBatch,
 )
 
 SOURCE = "source"
@@ -95,6 +96,18 @@ class Split(BasicBolt):
         self._trouble.maybe()
 
 
+class SplitBatches(Split):
+    """The same by whole batches, where it does not raise amid one."""
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """Raises before and behind its emit."""
+        self._trouble.maybe()
+        positions = [position for position in range(len(batch)) for _ in range(PARTS)]
+        columns = [[batch[field][position] for position in positions] for field in ("id", "key")]
+        collector.emit_batch([*columns, list(range(PARTS)) * len(batch)], positions)
+        self._trouble.maybe()
+
+
 class Count(StatefulBasicBolt):
     """Counts keys, and keeps the numbers of what it has counted in a list that is changed in place."""
 
@@ -113,6 +126,22 @@ class Count(StatefulBasicBolt):
         self._trouble.maybe()
         self.state.put(tuple["key"], counted)
         collector.emit((*tuple.values, len(counted)))
+        self._trouble.maybe()
+
+
+class CountBatches(Count):
+    """The same by whole batches; what one has put into the state before it raises must not stay there."""
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
+        """Raises between any two tuples."""
+        counts = []
+        for number, key, part in zip(batch["id"], batch["key"], batch["part"], strict=True):
+            counted = self.state.get(key, [])
+            counted.append((number, part))
+            self._trouble.maybe()
+            self.state.put(key, counted)
+            counts.append(len(counted))
+        collector.emit_batch([batch["id"], batch["key"], batch["part"], counts])
         self._trouble.maybe()
 
 
@@ -135,6 +164,11 @@ class Join(Bolt):
     def execute(self, tuple: Tuple) -> None:
         """Raises before it has changed what it holds, and when all of a message is acked."""
         self._trouble.maybe()
+        self._join(tuple)
+        if tuple["id"] not in self._held:
+            self._trouble.maybe()
+
+    def _join(self, tuple: Tuple) -> None:
         self.collector.emit((tuple["id"], tuple["part"]), tuple, stream="parts")
         other = self._held.pop(tuple["id"], None)
         if other is None:
@@ -143,7 +177,16 @@ class Join(Bolt):
         self.collector.emit((tuple["id"],), [tuple, other])
         self.collector.ack(tuple)
         self.collector.ack(other)
+
+
+class JoinBatches(Join):
+    """The same by whole batches, of which it acks and holds tuples one by one."""
+
+    def execute_batch(self, batch: TupleBatch) -> None:
+        """Raises before it has changed what it holds."""
         self._trouble.maybe()
+        for tuple in batch.tuples():
+            self._join(tuple)
 
 
 class End(BasicBolt):

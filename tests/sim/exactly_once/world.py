@@ -11,8 +11,19 @@ from kstorm.testing import LocalCluster
 from kstorm.testing.world import untold
 from kstorm.topology import Config, Topology, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.sim.exactly_once.components import PARTS, Count, End, Join, Messages, Split, Trouble
-from tests.sim.schedule import ViolationError
+from tests.sim.exactly_once.components import (
+    PARTS,
+    Count,
+    CountBatches,
+    End,
+    Join,
+    JoinBatches,
+    Messages,
+    Split,
+    SplitBatches,
+    Trouble,
+)
+from tests.sim.schedule import Report, ViolationError
 
 MESSAGES = 12
 _PARTITIONS = 2
@@ -20,19 +31,23 @@ _FAULTS = 300
 _ROUNDS = 80  # seconds of calm
 
 
-def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Counter[str]:
-    """Runs the schedule of a seed; returns how often what is rare happened. Raises `ViolationError`."""
+def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
+    """Runs the schedule of a seed. Raises `ViolationError`."""
+    report = Report(seed, MESSAGES, steps=_FAULTS)
     random = Random(f"exactly once {seed}")
     topology = _topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
         try:
-            struck = _among_faults(cluster, random)
+            report.faults = _among_faults(cluster, random)
             for _ in range(_ROUNDS):
                 cluster.advance_time(1.0)
             _reckon(cluster)
         except (ViolationError, KstormError) as error:
             raise ViolationError(f"seed {seed}: {error}") from None
-        return struck + cluster.seen
+        del report.faults["nothing"]
+        report.seen, report.seconds = cluster.seen, cluster.now
+        report.executions = sum(len(cluster.sent(topology.bolt_topic(end))) for end in ("counted", "joined", "parts"))
+    return report
 
 
 def _topology(random: Random) -> Topology:
@@ -49,9 +64,12 @@ def _topology(random: Random) -> Topology:
     trouble = Trouble(Random(random.random()))
     builder = TopologyBuilder("exact", config)
     builder.set_spout("messages", Messages(log), random.choice([1, 2])).set_num_tasks(2)
-    builder.set_bolt("split", Split(trouble), random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
-    builder.set_bolt("count", Count(trouble), 2).fields_grouping("split", "key")
-    builder.set_bolt("join", Join(trouble), 2).fields_grouping("split", "id")
+    split = random.choice((Split, SplitBatches))(trouble)
+    count = random.choice((Count, CountBatches))(trouble)
+    join = random.choice((Join, JoinBatches))(trouble)
+    builder.set_bolt("split", split, random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
+    builder.set_bolt("count", count, 2).fields_grouping("split", "key")
+    builder.set_bolt("join", join, 2).fields_grouping("split", "id")
     builder.set_bolt("counted", End()).shuffle_grouping("count")
     builder.set_bolt("joined", End()).shuffle_grouping("join")
     builder.set_bolt("parts", End()).shuffle_grouping("join", "parts")

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.engine import Effect, Unit
+from kstorm.core.dead_letters import decode_letter
+from kstorm.core.engine import Effect, Record, Unit
 from kstorm.core.engine.effects import Commit, End, Fetch, Keep, Ready, Release, Run, Send, Transact
-from kstorm.core.engine.epochs import MOST_UNITS
+from kstorm.core.engine.epochs import MOST_BYTES, MOST_UNITS
 from kstorm.core.exact.unfinished import MARK
 from kstorm.core.outbox import Outgoing
 from kstorm.core.tasks import drive
+from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.errors import LostInputError
 from kstorm.topology import (
     BasicBolt,
@@ -129,6 +131,66 @@ def test_one_transaction_holds_everything() -> None:
         {0: {b"a": b"\x01"}},
     )
     assert made.take(Send) == made.take(Commit) == []  # type: ignore[comparison-overlap]
+
+
+def test_records_that_are_refused_for_good_become_dead_letters() -> None:
+    """In the same transaction, which is the same otherwise, and written again; until it passes nothing of it is done."""
+    made = driven()
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a"))  # the first is cut at once
+    answer(made, made.take(Transact)[0])
+    made.take(Keep)
+    headers: list[tuple[str, str | bytes | None]] = [("kstorm-source-topic", "lines"), ("raw", b"\xff"), ("none", None)]
+    bad = Outgoing("counts", -1, "wörd", b"key", headers, 3)
+    made.poll(0, frame(1, "a"))
+    made.engine.outbox.records += [Outgoing("counts", -1, b"1", None, None, 3), bad]  # type: ignore[attr-defined]
+    made.tick(1)
+    (first,) = made.take(Transact)
+    made.do(made.engine.refused(first, {list(first.records).index(bad): "Kafka refused it"}, made.now))
+    assert made.take(Keep) == []
+    (second,) = made.take(Transact)
+    assert (second.changes, second.offsets, second.positions) == (first.changes, first.offsets, first.positions)
+    assert list(second.records)[:-1] == [record for record in first.records if record is not bad]
+    (letter,) = [decode_letter(record.value) for record in second.records if record.topic == "t.__dead_letters"]
+    assert (letter.component, letter.task, letter.reason) == ("bolt", 3, "Kafka refused it")
+    assert (letter.topic, letter.key, letter.value) == ("counts", b"key", "wörd".encode())
+    assert letter.headers == [("kstorm-source-topic", "lines"), ("raw", "\\xff"), ("none", None)]
+    assert made.engine.dead_letters == 1
+    assert "Kafka refused it" in made.engine.journal.errors[0][0]  # type: ignore[attr-defined]
+    answer(made, second)
+    assert len(made.take(Keep)) == 1
+
+
+def test_more_may_be_refused_when_it_is_written_again() -> None:
+    """As often as it takes."""
+    made = driven()
+    made.assign(t0=0)
+    for transact in made.take(Transact):
+        answer(made, transact)
+    made.engine.outbox.records += [Outgoing("counts", -1, b"%d" % at, None, None, 3) for at in range(3)]  # type: ignore[attr-defined]
+    made.tick(1)
+    for left in (2, 1):
+        (transact,) = made.take(Transact)
+        made.do(made.engine.refused(transact, {0: "no"}, made.now))
+        (again,) = made.take(Transact)
+        topics = [record.topic for record in again.records]
+        assert (topics.count("counts"), topics.count("t.__dead_letters")) == (left, 3 - left)
+        made.effects.append(again)
+    assert made.engine.dead_letters == 2
+
+
+def test_much_input_cuts_an_epoch_before_its_time() -> None:
+    """So that what comes of it can be written in time; little does not."""
+    made = driven(topology_epoch_interval_ms=60_000)
+    made.assign(t0=0)
+    half = b"\xc1" * (MOST_BYTES // 2)  # no frame, so it is a dead letter
+    for offset, cuts in enumerate((True, False, True, False)):
+        made.poll(0, Record(offset, half))
+        made.tick(0.01)
+        cut = made.take(Transact)  # the first is cut at once
+        assert bool(cut) == cuts
+        for transact in cut:
+            answer(made, transact)
 
 
 def test_what_waits_for_its_retry_is_in_the_transaction() -> None:
@@ -338,3 +400,19 @@ def test_a_spout_waits_while_much_waits_to_be_written() -> None:
     made.tick(1)
     emit(made)
     assert spout.at > before
+
+
+def test_the_ackers_remember_a_tree_for_as_long_as_its_spout() -> None:
+    """A tuple may be tried for longer than an acker keeps what it hears nothing of; then its message would never end."""
+    _, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    resets: set[int] = set()
+    for _ in range(40):
+        made.tick(5)
+        for transact in made.take(Transact):
+            frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
+            resets.update(root for frame in frames for root in unpack_ids(frame.reset))
+            answer(made, transact)
+    assert resets

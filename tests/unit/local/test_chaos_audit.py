@@ -5,7 +5,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.chaos.audit import NEVER, Duplicate, OffsetSeen, Record, RecordPlace, audit
+from tests.chaos.audit import NEVER, Duplicate, Letter, OffsetSeen, Parted, Record, RecordPlace, audit
 
 TEXTS = ["m0 to be or not to be", "m1 be quick", "m2 to"]
 POISON = RecordPlace("in", 1, 1)
@@ -128,7 +128,7 @@ def test_a_join_that_follows_from_no_message_is_corrupted(change: dict[str, obje
 def test_a_message_in_the_dead_letters_is_not_lost_but_given_up() -> None:
     """And what it left behind is no duplicate, even twice."""
     records = [record for record in words() if b"m1" not in record.value] + [words()[6], words()[6]]
-    found = audit(source(), records, joined(), [(RecordPlace("in", 1, 0), 1500)])
+    found = audit(source(), records, joined(), [Letter(RecordPlace("in", 1, 0), 1500)])
     assert (found.lost, found.duplicates, found.given_up) == ([], [], [RecordPlace("in", 1, 0)])
     assert "could be processed" in found.faults()[0]
 
@@ -137,10 +137,10 @@ def test_poison_must_be_in_the_dead_letters() -> None:
     """Of the source, and of internal topics; then it is neither lost nor given up."""
     messages = [*source(), Record(POISON, b"\xff\xfe", 1030)]
     frame = RecordPlace("internal", 0, 7)
-    found = audit(messages, words(), joined(), [(POISON, 1500), (frame, 1501)], poison=[POISON, frame])
+    found = audit(messages, words(), joined(), [Letter(POISON, 1500), Letter(frame, 1501)], poison=[POISON, frame])
     assert found.faults() == []
     assert found.letters == 2
-    found = audit(messages, words(), joined(), [(POISON, 1500)], poison=[POISON, frame])
+    found = audit(messages, words(), joined(), [Letter(POISON, 1500)], poison=[POISON, frame])
     assert (found.letters, found.without_letter) == (1, [frame])
     assert "not in the dead letters" in found.faults()[0]
 
@@ -180,7 +180,7 @@ def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
 def test_what_is_no_text_may_be_there_again_and_again() -> None:
     """Each is a message of its own, and belongs into the dead letters."""
     bad = [Record(RecordPlace("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
-    letters = [(record.place, 1300) for record in bad]
+    letters = [Letter(record.place, 1300) for record in bad]
     found = audit([*source(), *bad], words(), joined(), letters, poison=[record.place for record in bad])
     assert (found.lost, found.letters, found.without_letter) == ([], 2, [])
 
@@ -189,3 +189,67 @@ def test_an_id_that_is_twice_in_the_source_cannot_be_audited() -> None:
     """The outputs of one could stand for those of the other."""
     with pytest.raises(ValueError, match="'m0' is twice"):
         audit(source(["m0 a", "m0 a"]), [], [], [])
+
+
+PARTED = Parted(frozenset({"word 1"}), (("check", True), ("split", False)))
+"""Of `m1 be quick` the second word never comes."""
+NOWHERE, IN_CHECK = RecordPlace("", -1, -1), RecordPlace("chaos.check", 0, 5)
+ITS_LETTERS = [Letter(IN_CHECK, 1500, "check", "m1"), Letter(NOWHERE, 1501, "split")]
+
+
+def parted_words() -> list[Record]:
+    """All but that one."""
+    return [record for record in words() if b"quick" not in record.value]
+
+
+def test_a_message_of_which_a_tuple_is_a_dead_letter_is_whole_otherwise() -> None:
+    """Its other outputs are there, once, and a letter for each tuple."""
+    found = audit(source(), parted_words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    assert found.faults() == []
+    assert (found.letters, len(found.duplicates)) == (1, 0)
+
+
+def test_what_is_missing_of_it_is_lost() -> None:
+    """Only what cannot come may be missing."""
+    records = [record for record in parted_words() if b"m1" not in record.value]
+    found = audit(source(), records, joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    assert [(lost.id, lost.missing) for lost in found.lost] == [("m1", "word 0")]
+
+
+def test_what_is_twice_of_it_is_a_duplicate() -> None:
+    """A letter of one of its tuples excuses nothing."""
+    found = audit(
+        source(), [*parted_words(), words()[6]], joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
+    )
+    assert [copy.id for copy in found.duplicates] == ["m1"]
+
+
+def test_what_must_not_come_of_it_is_corrupted() -> None:
+    """The tuple would be there and given up."""
+    found = audit(source(), words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    assert [json.loads(record.value)["word"] for record in found.corrupted] == ["quick"]
+    never = Parted(frozenset({"join"}), ())
+    found = audit(source(), words(), joined(), [], parted={RecordPlace("in", 1, 0): never})
+    assert [json.loads(record.value)["id"] for record in found.corrupted] == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("letters", "wrong"),
+    [
+        pytest.param(ITS_LETTERS[:1], "0 in place of 1 of 'split'", id="one is missing"),
+        pytest.param(ITS_LETTERS[1:], "0 in place of 1 of 'check' for 'm1'", id="one with its id is missing"),
+        pytest.param([*ITS_LETTERS, ITS_LETTERS[0]], "2 in place of 1 of 'check' for 'm1'", id="one is twice"),
+        pytest.param([*ITS_LETTERS, Letter(NOWHERE, 1502, "words")], "1 in place of 0 of 'words'", id="of nothing"),
+    ],
+)
+def test_each_of_its_letters_must_be_there_once(letters: list[Letter], wrong: str) -> None:
+    """Given up are just those tuples that nobody can process."""
+    found = audit(source(), parted_words(), joined(), letters, parted={RecordPlace("in", 1, 0): PARTED})
+    assert found.wrong_letters == [wrong]
+    assert "not as they should be" in found.faults()[0]
+
+
+def test_a_tuple_of_a_good_message_in_the_dead_letters_is_given_up() -> None:
+    """It could have been processed."""
+    found = audit(source(), words(), joined(), [Letter(IN_CHECK, 1500, "check", "m1")])
+    assert found.given_up == [RecordPlace("in", 1, 0)]

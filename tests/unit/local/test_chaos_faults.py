@@ -8,7 +8,6 @@ import pytest
 from kstorm.errors import ConfigError
 from tests.chaos.faults import draw
 from tests.chaos.options import FAULTS, ChaosOptions, parse
-from tests.chaos.poison import ENDS_ELSEWHERE
 from tests.chaos.stage import ROLES
 from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
@@ -77,22 +76,14 @@ def test_the_command_says_how_to_do_the_same_again() -> None:
     assert again == options
 
 
-def test_exactly_once_leaves_out_what_its_audit_cannot_follow() -> None:
+def test_exactly_once_draws_from_all_faults() -> None:
     """It never writes the page of at least once by itself, and its command asks for the same again."""
     options = asked("--guarantee", "exactly-once", "--seed", "7")
     assert options.guarantee == "exactly_once"
-    assert set(FAULTS) - set(options.faults) == {fault for fault in FAULTS if fault.name in ENDS_ELSEWHERE}
-    assert len(FAULTS) - len(options.faults) == 2
+    assert list(options.faults) == FAULTS
     assert options.report is None
     assert asked(*options.command.split()[2:]) == options
     assert not asked("--guarantee", "at-least-once").exactly_once
-
-
-def test_a_fault_that_exactly_once_leaves_out_is_refused() -> None:
-    """By its name; at least once it is drawn."""
-    with pytest.raises(ConfigError, match="cannot follow 'poison-raise'"):
-        parse(["--guarantee", "exactly-once", "--faults", "sleep,poison-raise"])
-    assert [fault.name for fault in asked("--faults", "poison-raise").faults] == ["poison-raise"]
 
 
 def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:

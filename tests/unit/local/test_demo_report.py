@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kstorm.local.cli import check_report
 from kstorm.local.demo.audit import Produced, SinkRecord, audit
 from kstorm.local.demo.pipeline import GoldWord, Tables, read_tables
 from kstorm.local.demo.report import DemoOutcome, Load, Usage, print_summary
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 KEYS = {
     *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
@@ -19,8 +21,15 @@ KEYS = {
 }
 
 
-def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> DemoOutcome:
-    """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table."""
+def outcome(
+    counts: dict[str, int],
+    gold: dict[str, int],
+    emitted: int = 2,
+    guarantee: str = EXACTLY_ONCE,
+    repeated: Sequence[str] = (),
+) -> DemoOutcome:
+    """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table. `repeated`: the
+    ids of records of "a" that are in the sink a second time."""
     produced = [Produced("a b", 0, 0, 0), Produced("a", 1, 0, 0)]
     places = {"a": ["0-0-0", "1-0-0"], "b": ["0-0-1"]}
     records = [
@@ -28,11 +37,13 @@ def outcome(counts: dict[str, int], gold: dict[str, int], emitted: int = 2) -> D
         for word, count in counts.items()
         for place in places[word]
     ]
+    records += [SinkRecord(json.dumps({"word": "a", "count": 1, "id": place}).encode(), 5) for place in repeated]
     words = [GoldWord(word, max(count, 3), count) for word, count in gold.items()]
     rows = {"bronze": 3, "silver": 3, "quarantine": 0, "gold": len(gold)}
     load = Load(2, 2, 0, emitted, 2.0, 1.0, [0, 4], [])
     tables = Tables(Path("/tables"), rows, words, 1.0)
-    return DemoOutcome(load, audit(produced, records), tables, {"acker-0": Usage(1.25, 2**20)}, Path("/logs"))
+    usage = {"acker-0": Usage(1.25, 2**20)}
+    return DemoOutcome(guarantee, load, audit(produced, records), tables, usage, Path("/logs"))
 
 
 def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
@@ -47,12 +58,21 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
     json.dumps(report)
 
 
-def test_a_replay_is_no_fault() -> None:
+def test_at_least_once_a_replay_is_no_fault() -> None:
     """Counts may exceed the truth, and the report says by how much."""
-    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, emitted=3)
+    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["1-0-0"])
     report = replayed.to_json()
     assert replayed.faults() == []
     assert (report["replayed"], report["words_over"], report["words_over_by"]) == (1, 1, {"a": 1})
+
+
+def test_exactly_once_it_is_one() -> None:
+    """Neither a count nor a record may be there twice."""
+    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, repeated=["1-0-0"])
+    assert replayed.faults() == [
+        "1 words are counted more often than they occur: 'a' by 1",
+        "1 records of the sink topic are there twice",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +104,8 @@ def test_the_summary_shows_words_as_they_are() -> None:
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
     print_summary(
-        DemoOutcome(good.load, good.findings, odd, good.usage, good.directory), Console(file=shown, width=100)
+        DemoOutcome(good.guarantee, good.load, good.findings, odd, good.usage, good.directory),
+        Console(file=shown, width=100),
     )
     assert "[red]" in shown.getvalue()
     assert "acker-0" in shown.getvalue()

@@ -59,7 +59,10 @@ def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch: pytest.Monke
     [
         ("not JSON", "this is not what a run of schedules writes"),
         ("{}", "this is not what a run of schedules writes"),
-        (None, "the 0 schedules there are of other seeds, and would not add up with these: remove the file"),
+        (
+            None,
+            "the 0 schedules there are of other seeds or another kind, and would not add up with these: remove the file",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, written: str | None, says: str) -> None:
@@ -70,6 +73,14 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, written: str | None, says:
     else:
         path.write_text(written)
     with pytest.raises(ConfigError, match=says):
+        Journal(path, SEEDS)
+
+
+def test_schedules_of_another_kind_are_refused(tmp_path: Path) -> None:
+    """They have another promise."""
+    path = tmp_path / "journal"
+    Journal(path, SEEDS, "exactly-once").save()
+    with pytest.raises(ConfigError, match="are of other seeds or another kind"):
         Journal(path, SEEDS)
 
 

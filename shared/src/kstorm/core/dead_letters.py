@@ -29,6 +29,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: bytes | None = None
     attempts: int = 0
     """How often it was tried, where that is known."""
+    headers: list[tuple[str, str | None]] = []
+    """Of a sink's record: names and values as text."""
 
 
 class LetterToStore(msgspec.Struct):
@@ -44,13 +46,16 @@ def encode_letter(letter: DeadLetter) -> bytes:
     What the message holds may be as long and as odd as its writer liked, and so may a reason that quotes it: the reason
     is cut to 2000 characters, and key and value are cut, which the reason then says, if they are too long together.
     """
-    letter = msgspec.structs.replace(letter, reason=readable(letter.reason))
+    headers = [(_encodable(name), value and _encodable(value)) for name, value in letter.headers]
+    letter = msgspec.structs.replace(letter, reason=readable(letter.reason), headers=headers)
     data = msgspec.json.encode(letter)
     if len(data) <= _MAX_BYTES:
         return data
     key, value = letter.key and letter.key[:_MAX_KEY], letter.value and letter.value[:_MAX_VALUE]
     kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')} are kept here)"
-    return msgspec.json.encode(msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}"))
+    short = msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}")
+    headers = letter.headers if len(msgspec.json.encode(letter.headers)) <= _MAX_KEY else []
+    return msgspec.json.encode(msgspec.structs.replace(short, headers=headers))
 
 
 def decode_letter(data: bytes) -> DeadLetter:
@@ -65,7 +70,11 @@ def readable(reason: str) -> str:
     """A reason as it can be written: of bounded length, and without halves of characters, which UTF-8 does not have."""
     if len(reason) > _MAX_REASON:
         reason = f"{reason[:_MAX_REASON]}…"
-    return reason.encode(errors="backslashreplace").decode()
+    return _encodable(reason)
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 _MAX_REASON: Final = 2000

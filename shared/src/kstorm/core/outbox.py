@@ -29,6 +29,8 @@ class Outgoing(Struct, frozen=True):
     """Bytes; of a sink's record also text, which goes as UTF-8, or None."""
     key: str | bytes | None = None
     headers: "Sequence[tuple[str, str | bytes | None]] | None" = None
+    task: int = 0
+    """The id of the task whose sink's record it is, in a topology that is processed exactly once; 0: a frame, or a dead letter."""
 
 
 class TooLarge(Struct, frozen=True):

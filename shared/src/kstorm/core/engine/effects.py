@@ -58,7 +58,8 @@ class Send(Struct, frozen=True):
 
 class Transact(Struct, eq=False):
     """Write changes to the changelog, produce records and commit input offsets, all or nothing, refused if the tasks are
-    another process's by now. Answered by `committed`. If it is refused or fails, the process ends."""
+    another process's by now. Answered by `committed`, or by `refused`, if nothing of it was written since records of sinks
+    are refused for good. If it is refused otherwise or fails, the process ends."""
 
     changes: Changes
     offsets: Mapping[int, int]
@@ -67,6 +68,8 @@ class Transact(Struct, eq=False):
     """What a spout has read of its source, to be committed as the group's offsets there."""
     answer: Mapping[int, int] | None = None
     """The changelog's offset that the changes reach, by task; None until it is answered."""
+    refused: Mapping[int, str] = {}
+    """The numbers of the records that were refused, each with the reason."""
 
 
 class Fetch(Struct, eq=False):

@@ -119,6 +119,12 @@ class Engine(Generic[T]):
         effect.answer = reached
         return self._turn()
 
+    def refused(self, effect: Transact, refused: Mapping[int, str], now: float) -> list[Effect]:
+        """A `Transact` was taken back: some records of sinks are refused for good, by their number, with the reason."""
+        self.now = now
+        effect.refused = refused
+        return self._turn()
+
     def fetched(self, effect: Fetch, records: Sequence[Record], now: float) -> list[Effect]:
         """The records that a `Fetch` asked for, as far as the log has them."""
         self.now = now
@@ -294,15 +300,6 @@ class Engine(Generic[T]):
 
     def _store_letter(self, to_store: LetterToStore, unit: Unit) -> None:
         """Sends a dead letter; `unit` is done no earlier than the broker has it."""
-        letter = to_store.letter
-        self.dead_letters += 1
-        self.journal.warning(
-            "dead_letter",
-            reason=readable(letter.reason),
-            topic=letter.topic,
-            partition=letter.partition,
-            offset=letter.offset,
-        )
         unit.add()
 
         def stored() -> None:
@@ -311,5 +308,17 @@ class Engine(Generic[T]):
             unit.delivered()
 
         inner = Unit(stored)
-        self._send(inner, [Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter))])
+        self._send(inner, [self._written(to_store.letter)])
         inner.close()
+
+    def _written(self, letter: DeadLetter) -> Outgoing:
+        """The record of a dead letter, which is counted and logged."""
+        self.dead_letters += 1
+        self.journal.warning(
+            "dead_letter",
+            reason=readable(letter.reason),
+            topic=letter.topic,
+            partition=letter.partition,
+            offset=letter.offset,
+        )
+        return Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter))

@@ -11,16 +11,19 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from kstorm.core.dead_letters import LetterToStore
+from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
 from kstorm.core.engine.engine import Engine, Routine
 from kstorm.core.engine.slot import Phase, Slot, T
 from kstorm.core.engine.units import Unit
 from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.errors import BrokerError
 from kstorm.topology import Topology
 
 MOST_UNITS = 64
 """Units of work after which an epoch is cut before its time: the memory that it may take has a bound."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes of input after which it is, too: what comes of them must be written before the broker gives the transaction up."""
 
 
 class EpochEngine(Engine[T]):
@@ -39,6 +42,7 @@ class EpochEngine(Engine[T]):
         self._records: list[Outgoing] = []
         self._sent: list[tuple[Unit, int]] = []
         self._units: list[Unit] = []
+        self._bytes = 0  # of the input that was executed since the last cut
         self._hurry = 0  # how many routines wait for the end of an epoch
 
     # What each kind defines.
@@ -84,7 +88,7 @@ class EpochEngine(Engine[T]):
 
     @property
     def _is_due(self) -> bool:
-        early = self._hurry or len(self._units) >= MOST_UNITS
+        early = self._hurry or len(self._units) >= MOST_UNITS or self._bytes >= MOST_BYTES
         return bool((early or self.now >= self._next_cut) and self._has_any)
 
     @property
@@ -96,7 +100,8 @@ class EpochEngine(Engine[T]):
         """Writes what was done since the last epoch:
         1. the cut, at one moment: what was emitted, acked and given up, the changes, and the offsets of **all** tasks, moved or
            not, since they are what a transaction is refused by;
-        2. all of it is committed in one transaction, which is refused if the tasks are another process's by now;
+        2. all of it is committed in one transaction, which is refused if the tasks are another process's by now; if records of
+           sinks are refused for good, the same is written again with dead letters in their places;
         3. the changes go into the local copy, which is never ahead of the changelog;
         4. the units of work are done, and the next epoch may be cut.
         A crash before the commit has done nothing; after it, everything.
@@ -108,10 +113,12 @@ class EpochEngine(Engine[T]):
         self._drain()  # 1
         changes, offsets, positions = self.cut()
         records, sent, units = self._records, self._sent, self._units
-        self._records, self._sent, self._units = [], [], []
+        self._records, self._sent, self._units, self._bytes = [], [], [], 0
         transact = Transact(changes, offsets, records, positions)
-        self._effects.append(transact)  # 2
-        yield lambda: transact.answer is not None
+        yield from self._written_as(transact)  # 2
+        while transact.refused:
+            transact = self._with_letters(transact)
+            yield from self._written_as(transact)
         if changes:
             self._effects.append(Keep(changes, transact.answer or {}))  # 3
         yield from self.after_commit(transact)
@@ -121,6 +128,32 @@ class EpochEngine(Engine[T]):
             unit.delivered()
         self.epochs += 1
         self._writing = False
+
+    def _written_as(self, transact: Transact) -> Routine:
+        self._effects.append(transact)
+        yield lambda: transact.answer is not None or bool(transact.refused)
+
+    def _with_letters(self, transact: Transact) -> Transact:
+        """The same without the records that were refused: each is a dead letter now. Their tuples were acked, and stay so."""
+        records = list(transact.records)
+        kept = [record for number, record in enumerate(records) if number not in transact.refused]
+        letters = [self._letter_of(records[number], why) for number, why in sorted(transact.refused.items())]
+        first = letters[0]
+        told = f"{first.reason}: it is in the dead letters, with {len(letters) - 1} others of its epoch"
+        self.journal.error(BrokerError(told), "writing", first.task)
+        return Transact(transact.changes, transact.offsets, [*kept, *map(self._written, letters)], transact.positions)
+
+    def _letter_of(self, record: Outgoing, reason: str) -> DeadLetter:
+        return DeadLetter(
+            topology=self.topology.name,
+            component=self.component,
+            task=record.task,
+            reason=reason,
+            topic=record.topic,
+            key=_as_bytes(record.key),
+            value=_as_bytes(record.value),
+            headers=[(name, _as_text(value)) for name, value in record.headers or ()],
+        )
 
     def _drain(self) -> None:
         unit = Unit()
@@ -163,3 +196,11 @@ class EpochEngine(Engine[T]):
         last = self._cuts + (1 if self._has_any else 0)
         yield lambda: self.epochs >= last
         self._hurry -= 1
+
+
+def _as_bytes(data: str | bytes | None) -> bytes | None:
+    return data.encode(errors="backslashreplace") if isinstance(data, str) else data
+
+
+def _as_text(data: str | bytes | None) -> str | None:
+    return data.decode(errors="backslashreplace") if isinstance(data, bytes) else data

@@ -6,7 +6,7 @@ from typing import Any, cast
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.bolt import BoltEngine
 from kstorm.core.engine.effects import Changes, Effect, End, Fetch, Positions, Transact
-from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.engine import Item, Routine
 from kstorm.core.engine.epochs import EpochEngine
 from kstorm.core.engine.slot import Slot
 from kstorm.core.engine.units import Unit
@@ -51,6 +51,10 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
         due = [_exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)]
         return [_retry_and_tick(task, self.now) for task in due]
+
+    def _begin_poll(self, item: Item[BoltTask], poll: Any) -> Sequence[Steps]:
+        self._bytes += sum(len(record.value or b"") for _, records in item for record in records)
+        return super()._begin_poll(item, poll)
 
     def _flush(self, unit: Unit) -> None:
         self._hold(unit)

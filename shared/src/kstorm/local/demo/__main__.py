@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kstorm.local.cli import check_report, run_command
 from kstorm.local.demo.run import Demo, DemoOptions
+from kstorm.topology.config import EXACTLY_ONCE, GUARANTEES
 
 _MESSAGES: Final = 40_000
 
@@ -38,6 +39,13 @@ def _options() -> DemoOptions:
         metavar="N",
         help=f"sentences to produce (default {_MESSAGES:,})",
     )
+    parser.add_argument(
+        "--guarantee",
+        type=_guarantee,
+        default=EXACTLY_ONCE,
+        metavar="exactly-once|at-least-once",
+        help="how the topology is processed (default exactly-once)",
+    )
     parser.add_argument("--no-break", dest="breaking", action="store_false", help="kill nothing")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one")
@@ -49,6 +57,13 @@ def _options() -> DemoOptions:
         help="gets a folder with this run's logs and tables (default .kstorm/runs)",
     )
     return DemoOptions(**vars(parser.parse_args()))
+
+
+def _guarantee(text: str) -> str:
+    guarantee = text.replace("-", "_")
+    if guarantee not in GUARANTEES:
+        raise argparse.ArgumentTypeError(f"{text} is neither exactly-once nor at-least-once")
+    return guarantee
 
 
 def _positive(text: str) -> int:

@@ -2,8 +2,8 @@
 
 The input is counted here, word by word. Every word of every message must be in the sink topic under its own id,
 `<partition>-<offset>-<position>`, where the broker's delivery reports say what partition and offset a message got. And
-the highest count that the sink topic has of a word must not be below the truth. It may be above, since counts are at
-least once: a replayed sentence is counted again.
+the highest count that the sink topic has of a word must not be below the truth. Above it may be at least once, where a
+replayed sentence is counted again; exactly once it may not.
 """
 
 from array import array
@@ -122,7 +122,12 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
 
 def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRecord]:
     """All records that the topic has now, by a plain consumer; `BrokerError` if they do not come."""
-    own = {"group.id": f"{topic}-audit", "enable.auto.commit": False, "enable.partition.eof": True}
+    own = {
+        "group.id": f"{topic}-audit",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     consumer = Consumer({**client_config, **own})
     try:
         for messages in consume_to(consumer, topic, _ends(consumer, topic), {}):

@@ -1,6 +1,6 @@
 """The result of a demo run: the verdict in sentences, the table at the end, the same as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from kstorm.local.demo.breaking import Death
 from kstorm.local.demo.pipeline import Tables
 from kstorm.runtime.service.figures import format_seconds
 from kstorm.runtime.service.metrics import quantile
+from kstorm.topology.config import EXACTLY_ONCE
 
 _SHOWN = 5
 
@@ -56,6 +57,8 @@ class Load:
 class DemoOutcome:
     """What one run did, and what the audit found."""
 
+    guarantee: str
+    """How the topology was processed."""
     load: Load
     findings: DemoFindings
     tables: Tables
@@ -86,6 +89,8 @@ class DemoOutcome:
             found.append(f"{len(findings.short)} words are counted short in the sink topic: {few}")
         if findings.foreign:
             found.append(f"{len(findings.foreign)} records of the sink topic cannot be: {findings.foreign[:_SHOWN]}")
+        if self.guarantee == EXACTLY_ONCE:
+            found += self._repeated()
         if wrong := self.tables.wrong(truth):
             few = ", ".join(f"{word!r} {count} instead of {truth.get(word, 0)}" for word, count in _some(wrong))
             found.append(f"{len(wrong)} words are wrong in the gold table: {few}")
@@ -93,10 +98,20 @@ class DemoOutcome:
             found.append(f"{self.tables.rows['quarantine']} records are in quarantine")
         return found
 
+    def _repeated(self) -> Iterator[str]:
+        """What exactly once rules out."""
+        findings = self.findings
+        if findings.over:
+            few = ", ".join(f"{word!r} by {excess}" for word, excess in _some(findings.over, by_size=True))
+            yield f"{len(findings.over)} words are counted more often than they occur: {few}"
+        if findings.repeated:
+            yield f"{findings.repeated} records of the sink topic are there twice"
+
     def to_json(self) -> dict[str, Any]:
         """The report's content; times in ms unless their names say otherwise."""
         complete = [quantile(list(self.load.complete_latency_counts), share) for share in (0.5, 0.99)]
         return {
+            "guarantee": self.guarantee,
             "messages": self.load.messages,
             "acked": self.load.acked,
             "failed": self.load.failed,
@@ -145,6 +160,7 @@ def _print_pairs(outcome: DemoOutcome, console: Console) -> None:
     load, findings, tables = outcome.load, outcome.findings, outcome.tables
     table = Table.grid(padding=(0, 2))
     for name, value in {
+        "processed": outcome.guarantee.replace("_", " "),
         "messages in": f"{load.messages:,}",
         "trees completed": f"{load.acked:,}",
         "trees failed": f"{load.failed:,}",

@@ -35,6 +35,7 @@ from kstorm.local.view import LiveView
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
+from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _TOPOLOGY: Final = "examples.wordcount:demo"
@@ -51,6 +52,8 @@ class DemoOptions:
 
     messages: int
     """How many sentences to produce."""
+    guarantee: str = EXACTLY_ONCE
+    """The topology's `topology_processing_guarantee`."""
     breaking: bool = True
     """Whether to kill an acker and a counting process halfway."""
     report: Path | None = None
@@ -103,7 +106,8 @@ class Demo:
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
                 tables = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
-        return self._finish(DemoOutcome(load, findings, tables, self._usage.result(), self._directory))
+        outcome = DemoOutcome(self._options.guarantee, load, findings, tables, self._usage.result(), self._directory)
+        return self._finish(outcome)
 
     @contextmanager
     def _servers(self) -> Iterator[Endpoints]:
@@ -121,6 +125,7 @@ class Demo:
         prefix = f"{name}-" if shared else ""
         os.environ |= {  # the processes inherit it
             "WORDCOUNT_NAME": name,
+            "WORDCOUNT_GUARANTEE": self._options.guarantee,
             "WORDCOUNT_TOPIC_PREFIX": prefix,
             "WORDCOUNT_TIMEOUT_SECS": str(_TIMEOUT_SECS[self._options.breaking]),
         }

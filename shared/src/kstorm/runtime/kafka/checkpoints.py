@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -23,6 +24,7 @@ from kstorm.core.outbox import Outgoing
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES, produce_when_room
+from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
 from kstorm.runtime.service.metrics import Latency, Sample
 from kstorm.runtime.service.settings import Settings
 
@@ -35,11 +37,17 @@ TRANSACTION_SECS: Final = 10.0
 """After which the broker aborts a transaction whose process died amid it. It looks every 10 s by default
 (`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to wait twice as long."""
 
+_TRIAL_SECS: Final = 50.0
+"""The same for one in which records are tried one by one."""
+
 _CALL_SECS: Final = 10.0
+_SLICE_SECS: Final = 0.1
 _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
 _AT_ONCE_SECS: Final = 1.0
 """After which librdkafka sends a request again by itself, without saying so."""
+_BATCH_BYTES: Final = 1_000_000
+"""librdkafka's own default: no batch of several records is longer."""
 _FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -62,17 +70,23 @@ class CheckpointWriter:
         self.aborted = self.replaced = 0
         self._written = 0
         self._doubtful = False
+        self._listens = False  # to what becomes of each record: it costs, so only when one was refused in this life
+        self._batch_bytes = _BATCH_BYTES
         self._producer = self._new_producer()
 
-    def _new_producer(self) -> Producer:
+    def _new_producer(self, *, alone: bool = False) -> Producer:
+        """With `alone`, each record is a batch of its own."""
         settings = self._settings
+        milliseconds = int((_TRIAL_SECS if alone else TRANSACTION_SECS) * 1000)
         return Producer(
             {
                 **settings.client_config,
                 "client.id": f"{settings.instance}-checkpoints",
                 "transactional.id": self._id,
-                "transaction.timeout.ms": int(TRANSACTION_SECS * 1000),
+                "transaction.timeout.ms": milliseconds,
+                "message.timeout.ms": milliseconds * 4 // 5,  # it is known before the broker ends the transaction
                 "message.max.bytes": MAX_MESSAGE_BYTES,
+                "batch.size": 1 if alone else self._batch_bytes,
                 "linger.ms": 0,
                 "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),
                 "queue.buffering.max.messages": 1_000_000,
@@ -95,8 +109,9 @@ class CheckpointWriter:
         offset of each partition that had changes. With offsets alone it is a transaction too, fenced alike; with nothing it does
         nothing.
 
-        What is refused is written again, the same. Raises `FencedError` if the tasks are another process's by now, `BrokerError`
-        if it did not come to pass in a minute.
+        What is refused is written again, the same. Raises `RecordsRefusedError` if there are records of sinks that are refused for
+        good, `FencedError` if the tasks are another process's by now, `BrokerError` if it did not come to pass in a minute or
+        somebody has to mend something first. Nothing is written then.
         """
         pairs = [(partition, key, value) for partition, some in effect.changes.items() for key, value in some]
         places = [TopicPartition(self._input_topic, *place) for place in effect.offsets.items()]
@@ -117,6 +132,9 @@ class CheckpointWriter:
                     TimeoutError
                 ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
+                except RecordsRefusedError:
+                    self.aborted += 1
+                    raise
                 except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
                     self.aborted += 1
                     refused = True
@@ -161,13 +179,13 @@ class CheckpointWriter:
         metadata: Any,
     ) -> dict[int, int]:
         last: dict[int, int] = {}
-        refused: list[KafkaError] = []
+        refusals = Refusals(records, changelog)
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 last[message.partition() or 0] = message.offset() or 0
             else:
-                refused.append(error)
+                refusals.add_change(error)
 
         try:
             if self._doubtful:
@@ -178,28 +196,84 @@ class CheckpointWriter:
                     case Request.WRITE:
                         for partition, key, value in pairs:
                             produce_when_room(self._producer, changelog, value, key, partition, report)
-                        for out in records:
-                            produce_when_room(
-                                self._producer, out.topic, out.value, out.key, out.partition, None, out.headers
-                            )
+                        self._produce(records, range(len(records)), refusals, listens=self._listens)
                     case Request.FLUSH:
-                        self._flush()
-                        if refused:
-                            self._abort(refused[0], must=True)
+                        self._flush(refusals)
+                        if refusals:
+                            self._refuse(records, refusals)
                     case Request.OFFSETS:
                         self._ask(lambda: self._producer.send_offsets_to_transaction(places, metadata, _CALL_SECS))
                     case Request.COMMIT:
                         self._ask(lambda: self._producer.commit_transaction(_CALL_SECS))
         except KafkaException as error:
-            self._abort(error.args[0])
+            cause: KafkaError = error.args[0]
+            if refused := not_allowed(cause):
+                self._take_back()
+                raise self._failed(refused) from None
+            if is_of_a_record(cause) and not self._listens:
+                self._listens = True
+                self._take_back()
+                raise _AbortedError(cause.str()) from None
+            self._abort(cause)
         return last
 
-    def _flush(self) -> None:
-        """Waits until each record's fate is known: after `TRANSACTION_SECS` at the latest librdkafka gives it up."""
+    def _produce(
+        self, records: Sequence[Outgoing], numbers: Iterable[int], refusals: Refusals, *, listens: bool
+    ) -> None:
+        for number in numbers:
+            out = records[number]
+            told = refusals.listen(number) if listens else None
+            try:
+                produce_when_room(self._producer, out.topic, out.value, out.key, out.partition, told, out.headers)
+            except KafkaException as error:
+                refusals.add(number, error.args[0])
+            except (TypeError, ValueError) as error:  # no bytes; or text that has no UTF-8
+                refusals.add_unwritable(number, error)
+
+    def _flush(self, refusals: Refusals) -> None:
+        """Waits until each record's fate is known, or one is refused: after four fifths of `TRANSACTION_SECS` librdkafka gives it
+        up."""
         deadline = time.monotonic() + _PATIENCE_SECS
-        while left := self._producer.flush(_CALL_SECS):
+        while left := self._producer.flush(_SLICE_SECS):
+            if refusals:
+                return
             if time.monotonic() > deadline:
                 raise self._failed(f"{left} records were neither taken nor refused in {_PATIENCE_SECS:.0f} s")
+
+    def _refuse(self, records: Sequence[Outgoing], refusals: Refusals) -> None:
+        """Takes the transaction back, and raises what follows from what was refused."""
+        self._listens = True
+        self._take_back()
+        if refusals.must_end:
+            raise self._failed(refusals.must_end)
+        refused = refusals.culprits()
+        if not refused and (suspects := refusals.suspects()):
+            refused = self._tried_alone(records, suspects, refusals)
+        if refused:
+            raise RecordsRefusedError(refused)
+        raise _AbortedError(refusals.reason)
+
+    def _tried_alone(self, records: Sequence[Outgoing], suspects: Sequence[int], before: Refusals) -> dict[int, str]:
+        """Which of some records are refused even if each is a batch of its own, in a transaction that comes to nothing. If none
+        is, their batches were too long, and become shorter."""
+        refusals = Refusals(records)
+        self._replace_producer(alone=True)
+        self._producer.begin_transaction()
+        self._produce(records, suspects, refusals, listens=True)
+        self._flush(refusals)
+        self._take_back()
+        if not refusals:
+            self._batch_bytes = max(1, min(self._batch_bytes, before.refused_bytes) // 4)
+        return refusals.culprits(alone=True)
+
+    def _take_back(self) -> None:
+        """Ends a transaction in which records were refused. The producer is replaced before the next one, which ends it as well if
+        it did not end here: after a refused record librdkafka may drop some of the next transaction's."""
+        self._doubtful = True
+        self._producer.purge()
+        if not self._producer.flush(_SLICE_SECS):  # else the abort would wait for those who listen
+            with suppress(KafkaException):
+                self._producer.abort_transaction(_AT_ONCE_SECS)
 
     def _ask(self, call: Callable[[], object]) -> None:
         """Makes a request whose late copy could hit the next transaction: librdkafka's transactions carry no number. If it was
@@ -212,8 +286,8 @@ class CheckpointWriter:
             if time.monotonic() - before > _AT_ONCE_SECS:
                 self._doubtful = True
 
-    def _replace_producer(self) -> None:
-        self._producer = self._new_producer()
+    def _replace_producer(self, *, alone: bool = False) -> None:
+        self._producer = self._new_producer(alone=alone)
         self._insist(lambda: self._producer.init_transactions(_CALL_SECS))
         self._doubtful = False
         self.replaced += 1

@@ -7,12 +7,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstorm.core.engine.units import Unit
 from kstorm.core.outbox import Outgoing
+from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
 from kstorm.runtime.service.settings import Settings
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Of a record in a changelog, which `CheckpointWriter` writes: a ledger's bucket, a value of state. Frames and dead letters
-are capped far below."""
+MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
+"""Of a record in a changelog too, which `CheckpointWriter` writes."""
 _FULL_SECONDS = 0.05
 
 Report = Callable[[KafkaError | None, Message], None]

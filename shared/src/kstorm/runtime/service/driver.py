@@ -36,6 +36,7 @@ from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.input import read_again
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.records import record_of
+from kstorm.runtime.kafka.refusals import RecordsRefusedError
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.log import Logger
@@ -317,7 +318,10 @@ class Driver(Generic[E]):
         return self.engine.committed(effect, {}, time.monotonic())
 
     async def _transact(self, effect: Transact) -> list[Effect]:
-        reached = await self.transact(effect)
+        try:
+            reached = await self.transact(effect)
+        except RecordsRefusedError as error:
+            return self.engine.refused(effect, error.refused, time.monotonic())
         return self.engine.committed(effect, reached, time.monotonic())
 
     async def _fetch(self, effect: Fetch) -> list[Effect]:

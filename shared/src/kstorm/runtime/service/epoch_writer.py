@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from kstorm.core.exact import ExactBoltTask
 from kstorm.core.outbox import Outgoing
+from kstorm.core.sizes import too_large
+from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
 
 _BY_KEY = -1  # the producer chooses the partition
@@ -27,8 +30,11 @@ class EpochWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """See `RecordWriter.write`."""
-        self._task.write([Outgoing(topic, _BY_KEY, value, key, headers)])
+        """See `RecordWriter.write`. Raises `BrokerError` if no transaction could hold the record: its tuple fails."""
+        record = self._make(topic, value, key, headers)
+        if problem := too_large(record):
+            raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
+        self._task.write([record])
         on_delivery(None, None)
 
     def write_batch(
@@ -39,11 +45,16 @@ class EpochWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """See `RecordWriter.write_batch`."""
-        make = partial(Outgoing, topic, _BY_KEY)
+        """See `RecordWriter.write_batch`. If one of them cannot be written, none is."""
+        make = partial(self._make, topic)
         if headers is None:
-            self._task.write([make(value, key) for key, value in zip(keys, values, strict=True)])
+            records = [make(value, key) for key, value in zip(keys, values, strict=True)]
         else:
-            rows = zip(keys, values, headers, strict=True)
-            self._task.write([make(value, key, own) for key, value, own in rows])
-        on_done([])
+            records = [make(value, key, own) for key, value, own in zip(keys, values, headers, strict=True)]
+        problems = [problem for record in records if (problem := too_large(record))]
+        if not problems:
+            self._task.write(records)
+        on_done(problems)
+
+    def _make(self, topic: str, value: Any, key: str | bytes | None, headers: Headers | None = None) -> Outgoing:
+        return Outgoing(topic, _BY_KEY, value, key, headers, self._task.task_id)

@@ -1,0 +1,100 @@
+"""Which records of a transaction are refused for good, and what only an operator can mend."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kstorm.core.outbox import Outgoing
+from kstorm.runtime.kafka.refusals import Refusals
+
+TOO_LARGE, INVALID = KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD
+
+
+def record(value: Any = b"v", key: bytes | None = b"k", topic: str = "counts", task: int = 7) -> Outgoing:
+    return Outgoing(topic, -1, value, key, None, task)
+
+
+def refused(records: list[Outgoing], code: int, *numbers: int, partition: int = 0) -> Refusals:
+    """These were refused, in one partition."""
+    made = Refusals(records, "changelog")
+    for number in numbers:
+        made.add(number, KafkaError(code), partition)
+    return made
+
+
+def test_one_that_was_refused_with_its_neighbours_is_not_known() -> None:
+    """It may have been in a batch with a bad one; if it was alone it is the bad one."""
+    records = [record(b"x" * 10), record(b"x"), record(b"x")]
+    assert refused(records, TOO_LARGE, 0, 1).culprits() == {}
+    assert list(refused(records, TOO_LARGE, 0, 1).culprits(alone=True)) == [0, 1, 2]
+    assert list(refused(records, TOO_LARGE, 0).culprits()) == [0]
+    both = refused(records, TOO_LARGE, 0)
+    both.add(1, KafkaError(TOO_LARGE), 1)
+    assert sorted(both.culprits()) == [0, 1, 2]
+
+
+def test_what_is_not_shorter_than_a_refused_one_is_refused() -> None:
+    """In the same topic, and of a sink."""
+    long, longer = b"x" * 50, b"x" * 51
+    records = [record(b"x"), record(long), record(longer), record(longer, topic="other"), record(longer, task=0)]
+    assert sorted(refused(records, TOO_LARGE, 1).culprits()) == [1, 2]
+
+
+def test_what_has_no_key_either_is_refused() -> None:
+    """If that can be the reason; with a key, only the one."""
+    records = [record(key=None), record(), record(key=None), record(key=None, topic="other")]
+    assert sorted(refused(records, INVALID, 0).culprits()) == [0, 2]
+    assert sorted(refused(records, INVALID, 1).culprits()) == [1]
+
+
+def test_a_name_that_is_none_and_what_the_client_does_not_take() -> None:
+    """They never had a partition, and neighbours are not meant."""
+    records = [record(topic="a b"), record("\ud800"), record()]
+    made = refused(records, KafkaError.TOPIC_EXCEPTION, 0, partition=-1)
+    made.add_unwritable(1, ValueError("no UTF-8"))
+    assert sorted(made.culprits()) == [0, 1]
+    assert "ValueError: no UTF-8" in made.culprits()[1]
+
+
+def test_few_are_tried_alone() -> None:
+    """One of each length; one without a key, or all with one."""
+    records = [record(b"x" * (1 + number % 3)) for number in range(30)]
+    assert refused(records, TOO_LARGE, *range(30)).suspects() == [0, 1, 2]
+    keys = [record(key=None if number % 5 == 4 else b"k") for number in range(10)]
+    assert refused(keys, INVALID, *range(10)).suspects() == [4]
+    assert refused(keys, INVALID, 0, 1, 2).suspects() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("code", "task", "told"),
+    [
+        (TOO_LARGE, 0, "raise its max.message.bytes"),
+        (INVALID, 0, "compare its cleanup.policy"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 7, "allow this user WRITE on it"),
+    ],
+)
+def test_what_must_be_mended_first_ends_the_process(code: int, task: int, told: str) -> None:
+    """No dead letter comes of it, and the error names the topic."""
+    made = refused([record(task=task)], code, 0)
+    assert made
+    assert (made.culprits(), made.suspects()) == ({}, [])
+    assert "the topic 'counts' did not take a record" in made.must_end
+    assert told in made.must_end
+
+
+def test_a_change_of_state_that_is_refused_ends_the_process() -> None:
+    """It names the changelog."""
+    made = Refusals([], "changelog")
+    made.add_change(KafkaError(TOO_LARGE))
+    assert "the topic 'changelog' did not take a record" in made.must_end
+
+
+def test_what_may_pass_is_tried_again() -> None:
+    """The reason is the first that is one: what was purged was only in the way."""
+    made = refused([record(), record()], KafkaError._PURGE_QUEUE, 0)
+    made.add(1, KafkaError(KafkaError._MSG_TIMED_OUT), -1)
+    assert made
+    assert (made.must_end, made.culprits()) == ("", {})
+    assert "does it exist" in made.reason
+    assert not Refusals([record()])
