@@ -101,7 +101,7 @@ def test_moving_the_position(
     with run("exactly_once") as engine:
         engine.produced = 600
         engine.await_done("sentences")
-    check_exactly(engine, text + text[240:])
+    check_exactly(engine, text + text[240:], times=2)
     shown = command(engine, capsys, "show")
     assert re.search(r"│\s*100 │\s*100 │", shown)
 
