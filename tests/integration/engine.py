@@ -158,11 +158,12 @@ def running(
     timeout_secs: float = 30.0,
     bootstrap: str | None = None,
     settings: Mapping[str, str] | None = None,
+    anew: bool = True,
 ) -> Iterator[Engine]:
     """Runs `topologies:<reference>` until the block ends; its workers are ready when the block begins.
 
     `bootstrap` is the listener that the services use, by default the one without TLS, which the test's own clients use
-    in any case. `settings` are further variables of the services.
+    in any case. `settings` are further variables of the services. `anew=False`: source and sink are there.
     """
     _name, source, sink = topologies.names(prefix)
     environment = {
@@ -175,7 +176,8 @@ def running(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     topology: Topology = getattr(topologies, reference)()
-    make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
+    if anew:
+        make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
     processes = LocalProcesses(
         topology,
         f"tests.integration.topologies:{reference}",

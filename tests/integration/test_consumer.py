@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import structlog
-from confluent_kafka import Message
+from confluent_kafka import Message, Producer
 
 from kstorm.errors import FencedError
 from kstorm.local.servers import EmbeddedKafka
@@ -73,3 +73,27 @@ async def test_of_two_processes_with_one_name_the_first_ends(kafka: EmbeddedKafk
     finally:
         for consumer in consumers:
             await asyncio.to_thread(consumer.stop)
+
+
+async def test_a_transaction_that_hangs_is_named_until_it_is_over(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """By whoever waits for it."""
+    make_topics(kafka.bootstrap, {topic_prefix: 1})
+    dead = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_prefix})
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    dead.produce(topic_prefix, b"x", partition=0)
+    assert dead.flush(30) == 0
+    owner = Owner()
+    consumer = member(kafka, topic_prefix, owner)
+    try:
+        async with asyncio.timeout(60):
+            await owner.ready.wait()
+            consumer.ready(0)
+            while not consumer.transactions.problem():
+                await asyncio.sleep(0.05)
+            assert f"topic {topic_prefix} partition 0: a transaction is open" in consumer.transactions.problem()
+            dead.abort_transaction(30)
+            while consumer.transactions.problem():
+                await asyncio.sleep(0.05)
+    finally:
+        await asyncio.to_thread(consumer.stop)

@@ -68,6 +68,10 @@ class LostInputError(KstormError):
     """Records that a task still needs are gone from its input topic."""
 
 
+class LostOffsetError(KstormError):
+    """A consumer group's offset is missing, or is not one of its topic: it does not say where to go on."""
+
+
 class FailedException(KstormError):  # noqa: N818 - Storm's name
     """Raised by a `BasicBolt` to fail its input tuple without an error report (Storm's `FailedException`)."""
 

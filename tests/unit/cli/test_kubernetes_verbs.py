@@ -26,7 +26,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         stub.pages = {
             "wc-sentences-0": page("spout", [0, 1], 2, acked=1200, pending=7, remark="deactivated"),
             "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred("old", 4e3)),
-            "wc-split-1": page("bolt", [1], 4, acked=3, failed=1, **erred("x", 130.0)),
+            "wc-split-1": page(
+                "bolt", [1], 4, input_waits="a transaction is open", acked=3, failed=1, **erred("x", 130.0)
+            ),
             "wc-count-0": page("bolt", [0, 1, 2, 3], 4),
             "wc-acker-0": page("acker", [0, 1, 2, 3], 4),
         }
@@ -116,6 +118,7 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     ]
     assert lines[5:] == [
         "wc-sentences-0: deactivated",
+        "wc-split-1: a transaction is open",
         "wc-count-0: CrashLoopBackOff: back-off 5m0s",
         "split: KeyError: 'x' (2 min ago)",
     ]

@@ -4,11 +4,12 @@
     kstorm offsets reset --topology hello:topology --to 2026-03-01T08:00
     kstorm offsets set --root /kstorm --id hello --topic lines 0=1200 3=980
 
-Offsets are changed only while no process reads the partitions, all that were asked for or none.
+Offsets are changed only while no process reads the partitions, all that were asked for or none. Of an exactly-once spout the
+position in Kafka is moved along.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Annotated, Any, Final
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.cli.positions import move_positions, positions_of
 from kstorm.cli.reading import Reading, ReadingOptions, find_reading
 from kstorm.cli.source_log import Log, SourceLog, open_log
 from kstorm.cli.target import Target, parse_pair, parse_target
@@ -52,9 +54,12 @@ def show(options: ReadingOptions) -> None:
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
             logs = log.partitions()
-        Console(markup=False, emoji=False, highlight=False).print(
-            _table(reading, logs, {partition: nodes.read(partition) for partition in logs})
-        )
+        found = {partition: nodes.read(partition) for partition in logs}
+        group = _group(reading, found.values())
+        positions = positions_of(reading.settings, group, list(logs)) if group else None
+        Console(markup=False, emoji=False, highlight=False).print(_table(reading, logs, found, positions))
+        for line in _what_counts(group, found, positions or {}):
+            print(line)
 
 
 @app.command("set")
@@ -99,9 +104,23 @@ def _move(reading: Reading, choose: Callable[[Mapping[Partition, Log]], Mapping[
         changes = _changes(reading, nodes, logs, wanted)
         nodes.write(changes)
         log.show_as_group(wanted)
+        group = _group(reading, (node for node, _ in changes.values()))
+        left_behind = move_positions(reading.settings, group, wanted) if group else ""
     for partition, (node, stored) in changes.items():
         before = "none" if node.stored is None else node.stored.offset
         print(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
+    if left_behind:
+        print(
+            f"the position of the group {group!r} in Kafka moves there when the spout starts; it could not be moved now: "
+            f"{left_behind}"
+        )
+
+
+def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
+    """The group that has the positions, empty if the spout is none that is exactly once."""
+    if reading.group is not None:
+        return reading.group
+    return next((node.stored.group for node in nodes if node.stored is not None and node.stored.group), "")
 
 
 def _nodes(reading: Reading) -> AbstractContextManager[OffsetNodes]:
@@ -152,9 +171,39 @@ def _changes(
     return changes
 
 
-def _table(reading: Reading, logs: Mapping[Partition, Log], nodes: Mapping[Partition, OffsetNode]) -> Table:
+def _what_counts(
+    group: str, nodes: Mapping[Partition, OffsetNode], positions: Mapping[Partition, int]
+) -> Iterator[str]:
+    """Where an exactly-once spout goes on, if what is stored and its position are not the same."""
+    if not group:
+        return
+    differ = [
+        (partition, node)
+        for partition, node in nodes.items()
+        if node.stored is not None and positions.get(partition, node.stored.offset) != node.stored.offset
+    ]
+    following = [partition.partition for partition, node in differ if node.stored and node.stored.group]
+    newer = [partition.partition for partition, node in differ if node.stored and not node.stored.group]
+    if following:
+        yield (
+            f"partitions {following}: the spout goes on at its position, the offset of the group {group!r} in Kafka; what is "
+            "stored follows that, with the oldest unfinished message"
+        )
+    if newer:
+        yield (
+            f"partitions {newer}: the spout goes on at what is stored, which is newer than its position, the offset of the group "
+            f"{group!r} in Kafka"
+        )
+
+
+def _table(
+    reading: Reading,
+    logs: Mapping[Partition, Log],
+    nodes: Mapping[Partition, OffsetNode],
+    positions: Mapping[Partition, int] | None,
+) -> Table:
     table = Table(title=f"{reading.config.topic}, read as {reading.config.zk_path}", title_justify="left")
-    for name in ("partition", "stored", "log start", "log end", "lag"):
+    for name in ("partition", "stored", *(() if positions is None else ("position",)), "log start", "log end", "lag"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("lock held by", overflow="fold")
     several = len({partition.topic for partition in logs}) > 1
@@ -164,7 +213,9 @@ def _table(reading: Reading, logs: Mapping[Partition, Log], nodes: Mapping[Parti
         lag = None if stored is None else max(0, log.end - max(stored.offset, log.start))
         lags.append(lag or 0)
         name = f"{partition.topic}[{partition.partition}]" if several else str(partition.partition)
-        table.add_row(*_cells(name, stored and stored.offset, log.start, log.end, lag, nodes[partition].holder))
+        position = () if positions is None else (positions.get(partition),)
+        offset = None if stored is None else stored.offset
+        table.add_row(*_cells(name, offset, *position, log.start, log.end, lag, nodes[partition].holder))
     table.caption = f"lag in all: {sum(lags)}"
     return table
 

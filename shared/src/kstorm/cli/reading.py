@@ -52,6 +52,8 @@ class Reading:
     settings: Settings
     topology: TopologyRef
     """What to store as the owner of an offset of which none is stored yet."""
+    group: str | None = None
+    """Of an exactly-once spout, the consumer group that has its position; "" of another; None if it is not known which it is."""
 
     @property
     def zookeeper(self) -> str:
@@ -88,4 +90,5 @@ def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
         said = f"{component!r} is no spout that reads Kafka" if component else "give --component"
         raise ConfigError(f"the topology {topology.name!r}: {said}; those that do: {names}")
     config = spouts[component].spout_config
-    return Reading(config, settings, TopologyRef(settings.topology_id or topology.name, topology.name))
+    group = f"{topology.name}.{component}" if topology.config.exactly_once else ""
+    return Reading(config, settings, TopologyRef(settings.topology_id or topology.name, topology.name), group)

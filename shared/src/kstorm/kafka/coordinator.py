@@ -173,7 +173,9 @@ class PartitionCoordinator(ABC):
         offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
         if offset is None:
             return
-        if stored is None or stored.offset != offset:
+        if (
+            stored is None or stored.offset != offset or stored.group
+        ):  # a spout that was exact has left that it is not this that counts
             if slot.begin is None:
                 log.info(
                     "%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none"

@@ -3,7 +3,8 @@
     {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},"offset":2,"partition":0,
      "broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
 
-`offset` is the first one that is not done: a spout that resumes reads from it.
+`offset` is the first one that is not done: a spout that resumes reads from it. Exactly-once spouts put a `group` behind these
+fields: then that consumer group's position in Kafka counts, where there is one, and `offset` follows it.
 """
 
 import msgspec
@@ -29,7 +30,7 @@ class BrokerRef(msgspec.Struct, frozen=True):
     port: int
 
 
-class StoredOffset(msgspec.Struct, frozen=True):
+class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
     """One partition's progress."""
 
     topology: TopologyRef
@@ -37,6 +38,8 @@ class StoredOffset(msgspec.Struct, frozen=True):
     partition: int
     broker: BrokerRef
     topic: str
+    group: str = ""
+    """The consumer group whose position counts; empty: `offset` does, whatever Kafka has."""
 
     @classmethod
     def of(cls, topology: TopologyRef, partition: Partition, offset: int, leader: Broker) -> "StoredOffset":

@@ -71,7 +71,8 @@ class KafkaSpout(Positioned, Spout):
         if self._exact:
             assert ports.open_positions is not None, "the runtime of an exactly-once topology lends one"
             reader = ports.open_positions(context)
-            self._offsets = PositionedOffsets(self._offsets, reader, topology, self._read_to)
+            group = f"{context.topology.name}.{context.component}"
+            self._offsets = PositionedOffsets(self._offsets, reader, topology, group, self._read_to, self._committed_to)
         self._source: SourceReader = ports.open_source(self.spout_config)
         coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         self._coordinator: PartitionCoordinator = coordinator(
@@ -129,7 +130,7 @@ class KafkaSpout(Positioned, Spout):
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
         """See `Positioned.positions_committed`: ZooKeeper's offsets follow."""
-        self._committed_to |= {Partition(*place): offset for place, offset in positions.items()}
+        self._committed_to.update((Partition(*place), offset) for place, offset in positions.items())
 
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():

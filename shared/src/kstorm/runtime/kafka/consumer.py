@@ -17,8 +17,10 @@ from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.errors import BrokerError, FencedError
+from kstorm.errors import FencedError
+from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
+from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.settings import Settings
@@ -28,7 +30,6 @@ _HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
 _PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which throws away what was fetched ahead
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
-_COMMITTED_SECONDS = 20.0
 _LEAVE_SECONDS = 2.0
 _POLL_INTERVAL_MS = 300_000  # Kafka's default
 _MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's bound
@@ -72,11 +73,12 @@ class TaskConsumer(threading.Thread):
         fatal: Callable[[Exception], None],
         log: Logger,
         reads: bool = True,
+        from_committed: bool = False,
     ) -> None:
         """`revoke_secs`: the longest that the owner may take to let go of tasks. `reads=False`: only take part in the spreading
-        of tasks; the records are read by somebody else."""
+        of tasks; the records are read by somebody else. `from_committed`: a task without a committed offset ends the process."""
         super().__init__(name="task-consumer", daemon=True)
-        self._group, self._revoke_secs = group, revoke_secs
+        self._group, self._revoke_secs, self._from_committed = group, revoke_secs, from_committed
         self._settings, self._topic, self._owner, self._loop, self._fatal = settings, topic, owner, loop, fatal
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
@@ -90,6 +92,8 @@ class TaskConsumer(threading.Thread):
         self._throttled = False
         self._in_flight = self._in_flight_bytes = 0
         self._metadata: Any = None
+        self.transactions = OpenTransactions(topic)
+        """Those that this consumer waits for."""
         self.assignment: set[int] = set()
         """Partitions that are this process's now."""
         self._consumer = Consumer(
@@ -111,6 +115,8 @@ class TaskConsumer(threading.Thread):
                 "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
                 "fetch.message.max.bytes": 4 << 20,
                 "topic.metadata.refresh.interval.ms": 30_000,
+                "statistics.interval.ms": INTERVAL_MS if reads else 0,
+                "stats_cb": self._heard,
             }
         )
 
@@ -243,6 +249,9 @@ class TaskConsumer(threading.Thread):
     def _overloaded(self, records: int, size: int) -> bool:
         return self._in_flight > records or self._in_flight_bytes > size
 
+    def _heard(self, statistics: str) -> None:
+        self.transactions.heard(statistics, self.assignment - self._paused)
+
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._metadata = None
         committed = self._committed(consumer, places)
@@ -261,22 +270,10 @@ class TaskConsumer(threading.Thread):
             taken.add_done_callback(self._end_if_failed)
 
     def _committed(self, consumer: Consumer, places: list[TopicPartition]) -> dict[int, int]:
-        """From where the group's members go on, by partition; 0 where none has committed yet."""
+        """From where the group's members go on, by partition."""
         if not (places and self._reads):
             return {place.partition: OFFSET_END for place in places}
-        try:
-            found = consumer.committed(places, timeout=_COMMITTED_SECONDS)
-        except KafkaException as error:
-            raise self._no_offsets(error.args[0].str()) from None
-        for place in found:
-            if place.error is not None:
-                raise self._no_offsets(place.error.str())
-        return {place.partition: max(0, place.offset) for place in found}
-
-    def _no_offsets(self, reason: str) -> BrokerError:
-        return BrokerError(
-            f"the offsets of the group {self._group!r} cannot be read from Kafka at {self._settings.bootstrap_servers}: {reason}"
-        )
+        return committed_offsets(consumer, places, self._group, self._settings, must_be_there=self._from_committed)
 
     def _end_if_failed(self, future: "Future[None]") -> None:
         error = future.exception()

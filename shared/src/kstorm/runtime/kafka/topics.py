@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kstorm.errors import BrokerError, TopicError
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.beginnings import commit_beginnings
 from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES
 from kstorm.runtime.kafka.topic_settings import plans
 from kstorm.runtime.service.settings import Settings
@@ -23,7 +24,8 @@ _TIMEOUT = 20.0
 
 
 def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
-    """Creates the topics that are missing, then checks all; returns the created ones. Safe to call from many processes.
+    """Creates the topics that are missing, then checks all; returns the created ones. Safe to call from many processes. With
+    exactly once the groups of the bolts learn where to begin in what is new (`commit_beginnings`).
 
     Raises `TopicError` on a wrong partition count or a changelog that would lose what it holds, `BrokerError` if no broker
     answers.
@@ -43,6 +45,7 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
     ]
     _check(topology, admin, {name: plan.partitions for name, plan in wanted.items()})
     _check_changelogs(topology, admin, [name for name in topology.changelogs() if name not in created])
+    commit_beginnings(topology, admin.client)
     return created
 
 

@@ -11,7 +11,7 @@ from kstorm.core.engine.effects import Keep, Transact
 from kstorm.core.exact import UndoableState
 from kstorm.core.exact.unfinished import MARK, check_row, is_unfinished_key
 from kstorm.core.ids import random_columns, random_ids
-from kstorm.core.state import TaskState, check_pair
+from kstorm.core.state import TaskState
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.log import Logger
@@ -20,6 +20,7 @@ from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.tally import Totals
+from kstorm.runtime.store.left import has_topic, left_error, read_left
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
@@ -36,7 +37,9 @@ class BoltDriver(Driver[BoltEngine]):
         self.engine = self._make_engine()
         self.engine.on_dropped = self._dropped
         self.group = f"{topology.name}.{component}"
+        self.from_committed = topology.config.exactly_once
         self._store: TaskStore | None = None
+        self._was_exact = False
         self._totals = Totals(self.engine.slots, _counts)
         self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)
 
@@ -60,14 +63,15 @@ class BoltDriver(Driver[BoltEngine]):
             tasks = self.topology.component(self.component).num_tasks
             name = f"{self.component}-state"
             changelog = self.engine.changelog
-            check = check_row if self.topology.config.exactly_once else check_pair
-            table = RecoveringTable(app, name, changelog, tasks, self.settings, self.log, check)
+            table = RecoveringTable(app, name, changelog, tasks, self.settings, self.log, check_row)
             self._store = TaskStore(table, changelog, self.log)
 
     async def before_join(self) -> None:
-        """Opens the writer of checkpoints if the bolt has state."""
+        """Opens the writer of checkpoints if the bolt has state. Else looks whether it has been exactly once before."""
         if self._store is not None:
             self._store.lend(await self.open_writer())
+        else:
+            self._was_exact = await asyncio.to_thread(has_topic, self._changelog, self.settings)
 
     async def after_leave(self) -> None:
         """Closes what the process lent to the bolts, and the writer."""
@@ -77,7 +81,11 @@ class BoltDriver(Driver[BoltEngine]):
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
         """Recovers the state of a task."""
-        return () if self._store is None else await self._store.open(task)
+        if self._store is not None:
+            return await self._store.open(task)
+        if self._was_exact:
+            self._refuse(task, await asyncio.to_thread(read_left, self._changelog, task, self.settings))
+        return ()
 
     def abandon(self, task: int) -> None:
         """Gives up a recovery."""
@@ -109,8 +117,20 @@ class BoltDriver(Driver[BoltEngine]):
     def _state_of(self, task: int) -> TaskState:
         store = self._store
         assert store is not None
-        kind = UndoableState if self.topology.config.exactly_once else TaskState
+        exact = self.topology.config.exactly_once
+        if not exact:
+            self._refuse(task, dict(store.items(task, MARK)))
+        kind = UndoableState if exact else TaskState
         return kind(lambda key: store.get(task, key), lambda: _of_state(store.items(task)))
+
+    def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
+        """Ends the process if something is left that at least once would lose."""
+        if left:
+            self.fatal(left_error(self.component, self.engine.topic, self._changelog, task, left))
+
+    @property
+    def _changelog(self) -> str:
+        return self.topology.state_topic(self.component)
 
     def _unfinished_of(self, task: int) -> Iterable[tuple[bytes, bytes]]:
         assert self._store is not None

@@ -65,6 +65,8 @@ class Driver(Generic[E]):
     """The consumer group that spreads the tasks."""
     reads = True
     """Whether the records of the group's topic are the engine's input."""
+    from_committed = False
+    """Whether a task that has no committed offset ends the process."""
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         self.settings, self.topology, self.component, self.log = settings, topology, component, log
@@ -143,6 +145,8 @@ class Driver(Generic[E]):
         yield "records_sent_total", "Records produced", self.producer.records, {}
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
         yield "tasks", "Tasks that this process runs", len(self.engine.slots), {}
+        hangs = self.consumer.transactions.longest_secs
+        yield "open_transaction_seconds", "Seconds that a transaction hangs for which this input waits", hangs, {}
         yield "throttled", "Whether input is paused since too much is in flight", float(self.consumer.throttled), {}
 
     def status(self) -> dict[str, Any]:
@@ -160,6 +164,7 @@ class Driver(Generic[E]):
             "last_error": self.journal.last_error,
             "last_error_age": self.journal.last_error_age,
             "dead_letters": self.engine.dead_letters,
+            "input_waits": self.consumer.transactions.problem(),
             "latency_counts": self.latency.counts,
         }
 
@@ -183,6 +188,7 @@ class Driver(Generic[E]):
             fatal=self.fatal,
             log=self.log,
             reads=self.reads,
+            from_committed=self.from_committed,
         )
         await self.before_join()
         self.consumer.start()

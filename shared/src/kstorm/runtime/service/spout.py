@@ -14,8 +14,10 @@ from kstorm.core.engine import ExactSpoutEngine, Record, Slot, SpoutEngine
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.spout_task import SpoutTask
+from kstorm.kafka import KafkaSpout
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.completions import CompletionsReader
+from kstorm.runtime.kafka.same_cluster import check_same_cluster
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Sample
@@ -41,6 +43,9 @@ class SpoutDriver(Driver[SpoutEngine]):
         super().__init__(settings, topology, component, log)
         self._zookeeper = ZooKeeperSession(settings.zookeeper, settings.zookeeper_auth)
         self._resources = Resources(settings, self.fatal, self._zookeeper)
+        spout = topology.component(component).component
+        if topology.config.exactly_once and isinstance(spout, KafkaSpout):
+            check_same_cluster(component, spout.spout_config, settings)
         kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
         self.engine = kind(
             topology,

@@ -1,0 +1,46 @@
+"""The position of an exactly-once spout: what its consumer group has committed of the source topic, seen and moved from outside.
+
+ZooKeeper decides. An offset that was set there is newer than any position, and the spout moves its position there before it emits
+anything (`kstorm.kafka.positions`). So to move the position here as well is for those who look at the group.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from kstorm.errors import BrokerError
+from kstorm.kafka.ports import Partition
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+
+_ANSWER_SECS: Final = 20.0
+
+
+def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+    """The positions of those partitions that have one. Raises `BrokerError` if Kafka does not say."""
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
+    try:
+        answers = Admin(settings).client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
+        found = answers[group].result().topic_partitions
+        for place in found:
+            if place.error is not None:
+                raise KafkaException(place.error)
+    except KafkaException as error:
+        raise BrokerError(
+            f"Kafka at {settings.bootstrap_servers} would not tell the offsets of the group {group!r}: {error.args[0].str()}"
+        ) from None
+    return {Partition(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+
+
+def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, int]) -> str:
+    """Commits offsets for a group that has no members; why that could not be done, empty if it could."""
+    places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+    try:
+        answers = Admin(settings).client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECS
+        )
+        errors = [place.error for place in answers[group].result().topic_partitions if place.error is not None]
+    except KafkaException as error:
+        errors = [error.args[0]]
+    return errors[0].str() if errors else ""

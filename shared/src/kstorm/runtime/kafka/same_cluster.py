@@ -1,0 +1,55 @@
+"""Whether an exactly-once spout reads the Kafka that its topology runs on: its position in the source is committed with what it
+emitted, in a transaction, which no other cluster can have a part in."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.hosts import ZkHosts, bootstrap_servers
+from kstorm.runtime.kafka.source import consumer_properties
+from kstorm.runtime.service.log import CLIENT_LOG
+from kstorm.runtime.service.settings import Settings
+
+_ANSWER_SECS: Final = 20.0
+
+
+def check_same_cluster(component: str, config: SpoutConfig, settings: Settings) -> None:
+    """Blocks, unless both have the same bootstrap servers. Raises `ConfigError` if the spout reads another cluster, `BrokerError`
+    if one of them does not answer."""
+    own = settings.client_config
+    properties = consumer_properties(config, own)
+    if isinstance(config.hosts, ZkHosts) and "bootstrap.servers" not in config.kafka_properties:
+        properties["bootstrap.servers"] = _brokers_in_zookeeper(config, config.hosts, properties)
+    if properties["bootstrap.servers"] == own["bootstrap.servers"]:
+        return
+    source, ours = _cluster_id(properties), _cluster_id({**own, "group.id": config.id})
+    if source != ours:
+        raise ConfigError(
+            f"the spout {component!r} reads {config.topic!r} from the Kafka at {properties['bootstrap.servers']} (cluster "
+            f"{source}), and its topology is processed exactly once on the Kafka at {own['bootstrap.servers']} (cluster {ours}): "
+            "its position cannot be committed with what it emits. Mirror the topic to the topology's Kafka and read it there, run "
+            "the topology on the source's Kafka, or choose at_least_once"
+        )
+
+
+def _cluster_id(properties: Mapping[str, Any]) -> str:
+    consumer = Consumer({**properties, "logger": CLIENT_LOG})
+    try:
+        return str(consumer.list_topics(timeout=_ANSWER_SECS).cluster_id)
+    except KafkaException as error:
+        raise BrokerError(
+            f"Kafka at {properties['bootstrap.servers']} did not tell which cluster it is: {error.args[0].str()}"
+        ) from None
+    finally:
+        consumer.close()
+
+
+def _brokers_in_zookeeper(config: SpoutConfig, hosts: ZkHosts, properties: Mapping[str, Any]) -> str:
+    from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
+
+    protocol = str(properties.get("security.protocol", "plaintext"))
+    reader = DynamicBrokersReader(hosts, security_protocol=protocol, wildcard=config.kafka_topic_wildcard_match)
+    return bootstrap_servers(reader.get_broker_info(config.topic))

@@ -1,0 +1,50 @@
+"""What an exactly-once life of a topology has left unfinished, seen when it is started with at least once.
+
+Tuples that a bolt held, or that waited to be tried again, are behind the committed input offset. Exactly once goes on with them;
+at least once relies on the spout to emit them again, and knows nothing of them. So a bolt does not start over them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kstorm.core.exact.unfinished import check_row, is_unfinished_key, read_pair
+from kstorm.errors import LostInputError
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.checkpoints import Pair
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.store.changelog import Changelog
+
+
+def has_topic(topic: str, settings: Settings) -> bool:
+    """Whether Kafka has a topic. Blocks; raises `BrokerError` if no broker answers."""
+    return topic in Admin(settings).partition_counts()
+
+
+def read_left(changelog: str, task: int, settings: Settings) -> Mapping[bytes, bytes]:
+    """The pairs of a task's changelog that are about tuples not finished; it holds little else, as the bolt has no state. Blocks;
+    raises `BrokerError`."""
+    found: dict[bytes, bytes] = {}
+
+    def keep(changes: Sequence[Pair], reached: int) -> None:
+        for key, value in changes:
+            if value is None:
+                found.pop(key, None)
+            elif is_unfinished_key(key):
+                found[key] = value
+
+    log = Changelog(changelog, task, settings)
+    facts = log.look()
+    if facts.low < facts.high:
+        log.read(facts.low, facts.high, check_row, keep, lambda: False)
+    return found
+
+
+def left_error(component: str, topic: str, changelog: str, task: int, left: Mapping[bytes, bytes]) -> LostInputError:
+    """Why a bolt's task cannot go on, and what to do."""
+    rows = dict(read_pair(key, value) for key, value in left.items())
+    count = sum(map(len, rows.values()))
+    return LostInputError(
+        f"task {task} of {component!r} has {count} tuples that it held, or was to try again, when the topology was processed "
+        f"exactly once (frames at the offsets {sorted(rows)[:5]} of {topic}[{task}]; the changelog {changelog!r} says so): with at "
+        "least once they would be lost. Start the topology with exactly_once again, and change that after `kstorm drain` has "
+        "found nothing in flight. To give them up, delete that changelog, and the bolt's state with it"
+    )

@@ -1,0 +1,135 @@
+"""A topology that has run with one guarantee goes on with another, and its position is moved, on real servers."""
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kstorm.cli.__main__ import main
+from kstorm.core.exact.unfinished import MARK, Left
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, make_topics, running
+from tests.integration.test_exactly_once import check_exactly
+
+Run = Callable[[str], AbstractContextManager[Engine]]
+ROW = msgspec.msgpack.encode([Left(0, 0, False, 0), Left(1, 2, True, 0)])
+
+
+@pytest.fixture
+def run(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """Run the word count with a guarantee; each run goes on where the one before has stopped."""
+    runs = iter(range(10))
+
+    def start(guarantee: str) -> AbstractContextManager[Engine]:
+        number = next(runs)
+        return running(
+            "wordcount",
+            topic_prefix,
+            kafka,
+            zookeeper,
+            tmp_path / str(number),
+            monkeypatch,
+            settings={"KSTORM_TEST_GUARANTEE": guarantee, "KSTORM_LEAVE_ON_STOP": "true"},
+            anew=not number,
+        )
+
+    return start
+
+
+def positions(kafka: EmbeddedKafka, topology: str) -> set[int]:
+    """The offsets of the source that the spout's group has."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"{topology}.sentences"})
+    try:
+        places = [TopicPartition(f"{topology}-in", partition) for partition in range(SOURCE_PARTITIONS)]
+        return {place.offset for place in consumer.committed(places, timeout=30)}
+    finally:
+        consumer.close()
+
+
+def command(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What `kstorm offsets` says of the topology's spout; if it ends with another code, what is wrong."""
+    servers = ["--bootstrap", engine.bootstrap, "--zookeeper", engine.processes.zookeeper]
+    with pytest.raises(SystemExit) as ended:
+        main(["offsets", *arguments, "--topology", engine.processes.reference, *servers])
+    told = capsys.readouterr()
+    assert ended.value.code == code, told.err
+    return told.err if code else told.out
+
+
+def test_exactly_once_after_at_least_once_after_exactly_once(run: Run, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """The position that the first run has left is old by then: what came since must not be counted again."""
+    text = [f"one two w{number % 7}" for number in range(1800)]
+    done = 0
+    for guarantee in ("exactly_once", "at_least_once", "exactly_once"):
+        with run(guarantee) as engine:
+            engine.produced = done
+            engine.produce(text[done : done + 600])
+            done += 600
+            engine.await_done("sentences")
+        if guarantee == "at_least_once":
+            assert positions(kafka, topic_prefix) == {100}
+    assert positions(kafka, topic_prefix) == {300}
+    check_exactly(engine, text)
+
+
+def test_moving_the_position(
+    run: Run, kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kstorm offsets reset` moves what the spout starts from, and what the group shows; all is processed a second time."""
+    text = [f"one two w{number % 7}" for number in range(600)]
+    with run("exactly_once") as engine:
+        engine.produce(text)
+        engine.await_done("sentences")
+        assert "is in use" in command(engine, capsys, "reset", "--to", "earliest", code=2)
+    assert positions(kafka, topic_prefix) == {100}
+    assert "100 → 0" in command(engine, capsys, "reset", "--to", "earliest")
+    assert positions(kafka, topic_prefix) == {0}
+    pairs = [f"{partition}=40" for partition in range(SOURCE_PARTITIONS)]
+    command(engine, capsys, "set", *pairs)
+    shown = command(engine, capsys, "show")
+    assert re.search(r"│\s*40 │\s*40 │", shown)
+    with run("exactly_once") as engine:
+        engine.produced = 600
+        engine.await_done("sentences")
+    check_exactly(engine, text + text[240:], times=2)
+    shown = command(engine, capsys, "show")
+    assert re.search(r"│\s*100 │\s*100 │", shown)
+
+
+def test_what_exactly_once_has_left_unfinished_is_not_lost_by_at_least_once(
+    run: Run, kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
+    """Neither with state nor without: the bolt does not start, and says what is left; when that is finished it does."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+
+    def write(component: str, value: bytes | None) -> None:
+        for task in range(tasks[component]):
+            producer.produce(
+                f"{topic_prefix}.{component}.__state", value, MARK + (7).to_bytes(8, "big"), partition=task
+            )
+        assert producer.flush(30) == 0
+
+    with run("at_least_once") as engine:
+        tasks = {name: engine.processes.topology.component(name).num_tasks for name in ("count", "sink")}
+        make_topics(kafka.bootstrap, {f"{topic_prefix}.sink.__state": tasks["sink"]})
+        for component in tasks:
+            process = engine.worker(f"{component}-0").process
+            process.stop()
+            write(component, ROW)
+            process.start()
+            says = f"of {component!r} has 2 tuples that it held, or was to try again"
+            engine.until(lambda: says in process.log_tail(), 60, "it says what is left")  # noqa: B023 - called at once
+            assert "offsets [7]" in process.log_tail()
+            write(component, None)
+        engine.produce(["one two"] * 60)
+        engine.await_done("sentences")

@@ -1,0 +1,37 @@
+"""An exactly-once spout reads the Kafka of its topology, or does not start."""
+
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import ConfigError
+from kstorm.kafka import GlobalPartitionInformation, KafkaHosts, SpoutConfig, StaticHosts
+from kstorm.kafka.hosts import BrokerHosts
+from kstorm.kafka.ports import Broker
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.same_cluster import check_same_cluster
+from kstorm.runtime.service.settings import Settings
+
+
+def check(kafka: EmbeddedKafka, hosts: BrokerHosts) -> None:
+    """Of a spout that reads the topic `in` there, in a topology on that Kafka."""
+    settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
+    check_same_cluster("lines", SpoutConfig(hosts, "in", "/kstorm", "words"), settings)
+
+
+def static(bootstrap: str) -> StaticHosts:
+    information = GlobalPartitionInformation("in")
+    information.add_partition(0, Broker.from_string(bootstrap))
+    return StaticHosts(information)
+
+
+def test_another_kafka_is_refused(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """With both, and what to do. Another name of the same Kafka is none."""
+    port = kafka.bootstrap.rpartition(":")[2]
+    check(kafka, KafkaHosts())
+    check(kafka, KafkaHosts(f"localhost:{port}"))
+    check(kafka, static(kafka.bootstrap))
+    with EmbeddedKafka(tmp_path, quick_start=True) as other:
+        for hosts in (KafkaHosts(other.bootstrap), static(other.bootstrap)):
+            with pytest.raises(ConfigError, match=r"'lines' reads 'in' from the Kafka at .*Mirror the topic"):
+                check(kafka, hosts)

@@ -1,0 +1,51 @@
+"""A transaction that hangs is told from those that come and go, by what librdkafka's statistics say of a partition."""
+
+import json
+from collections.abc import Mapping
+
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
+
+
+class World:
+    """A consumer of the topic `in`, and its clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.found = OpenTransactions("in", lambda: self.now)
+
+    def after(self, seconds: float, logs: Mapping[int, tuple[int, int]], read: set[int] | None = None) -> str:
+        """What is wrong after these statistics: by partition up to where it is stable, and its end."""
+        self.now += seconds
+        partitions = {
+            str(number): {"ls_offset": stable, "hi_offset": end, "app_offset": 3}
+            for number, (stable, end) in logs.items()
+        }
+        self.found.heard(
+            json.dumps({"topics": {"in": {"partitions": partitions}, "other": {}}}), set(logs) if read is None else read
+        )
+        return self.found.problem()
+
+
+def test_one_that_hangs_is_named() -> None:
+    """With where, and for how long at least."""
+    world = World()
+    assert world.after(0, {3: (7, 9), 4: (5, 5)}) == ""
+    assert world.after(4, {3: (7, 9), 4: (5, 5)}) == ""
+    said = world.after(4, {3: (7, 20), 4: (5, 5)})
+    assert said == "topic in partition 3: a transaction is open since at least 8 s, from offset 7 on; readers wait"
+    assert world.found.longest_secs == 8
+    assert world.after(2, {3: (20, 20), 4: (5, 5)}) == ""
+    assert world.found.longest_secs == 0
+
+
+def test_those_that_come_and_go_are_not() -> None:
+    """There is always one open, and never the same."""
+    world = World()
+    assert [world.after(2, {0: (number, number + 3)}) for number in range(10)] == [""] * 10
+
+
+def test_a_partition_that_is_not_fetched_says_nothing() -> None:
+    """Its figures are as old as its last fetch; and those of one that was never fetched are -1."""
+    world = World()
+    for _ in range(5):
+        assert world.after(2, {0: (7, 9), 1: (-1001, 9)}, read={1}) == ""
