@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core.exact.unfinished import MARK, Left, check_row, read_pair
-from kstorm.core.outbox import Outgoing
 from kstorm.errors import FrameError
 from kstorm.topology import BasicBolt, BasicOutputCollector, Bolt, OutputFieldsDeclarer, Tuple, TupleBatch
 from tests.unit.core.exact_harness import ExactHarness
@@ -37,7 +36,7 @@ class Pairs(Word, Bolt):
         self.step()
         state = self.harness.state
         state.put("seen", [*state.get("seen", []), tuple["word"]])
-        self.harness.task.write([Outgoing("sink", 0, tuple["word"])])
+        self.harness.task.write("sink", [None], [tuple["word"]])
         self.step()
         if not self.held:
             self.held.append(tuple)
