@@ -9,7 +9,7 @@ import pytest
 from kstorm.errors import ConfigError, TopologyError
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, ProducerCallback, SpoutConfig
 from kstorm.queues import KestrelSpout, RabbitMQConfig, RabbitMQSpout
-from kstorm.testing import FeederSpout
+from kstorm.testing import TestWordSpout
 from kstorm.topology import Bolt, Config, Spout, Topology, TopologyBuilder
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
@@ -37,12 +37,18 @@ def test_kafka_in_and_kafka_out_is_taken() -> None:
     assert [spec.config.exactly_once for spec in topology.components.values()] == [True, True]
 
 
+def test_each_bolt_has_a_changelog() -> None:
+    """One without state too, for what it has not finished."""
+    assert built(spout(), sink()).changelogs()["t.sink.__state"] == 1
+    assert "t.sink.__state" not in built(spout(), sink(), AT_LEAST_ONCE).changelogs()
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [
         (lambda: RabbitMQSpout(RabbitMQConfig("words")), "the spout 'source' is a RabbitMQSpout"),
         (lambda: KestrelSpout("kestrel", 22133, "words"), "the spout 'source' is a KestrelSpout"),
-        (lambda: FeederSpout("bytes"), "the spout 'source' is a FeederSpout"),
+        (TestWordSpout, "the spout 'source' is a TestWordSpout"),
         (lambda: spout(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE), "its SpoutConfig asks for"),
         (lambda: spout(processing_guarantee=ProcessingGuarantee.NO_GUARANTEE), "its SpoutConfig asks for"),
         (lambda: spout(ignore_zk_offsets=True), "ignore_zk_offsets is set"),
