@@ -16,6 +16,7 @@ from kstorm.topology.components import (
 from kstorm.topology.config import Config
 from kstorm.topology.context import TopologyContext
 from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
+from kstorm.topology.distinct import DistinctBolt
 from kstorm.topology.fields import Fields
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.state import KeyValueState
@@ -36,6 +37,7 @@ __all__ = [
     "ComponentSpec",
     "Config",
     "CustomStreamGrouping",
+    "DistinctBolt",
     "FailedException",
     "Fields",
     "Input",

@@ -77,7 +77,8 @@ def _check_exactly_once(topology: Topology) -> None:
             raise TopologyError(
                 f"the spout {spout.id!r} is a {type(spout.component).__name__}, and topology_processing_guarantee is "
                 "'exactly_once': its source has no position that could be committed with what is emitted. Write its messages to "
-                "a Kafka topic first, in a topology of their own that is at_least_once, and read that with a KafkaSpout"
+                "a Kafka topic first, in a topology of their own that is at_least_once, and read that with a KafkaSpout, behind it "
+                "a DistinctBolt by the messages' ids: docs/queues.md shows both"
             )
     for spec in topology.components.values():
         refusal = spec.component.refuses_exactly_once()

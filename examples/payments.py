@@ -1,0 +1,89 @@
+"""From a queue to exact totals: payments from RabbitMQ, each counted once.
+
+A queue delivers a message again when it is not sure that it was processed, and has no position that could be committed. So the
+payments go into a Kafka topic first, at least once (`bridge`), and from there exactly once (`topology`). What the bridge has
+written twice has the same id twice, and the second one is dropped.
+"""
+
+import msgspec
+
+from kstorm.kafka import (
+    FieldNameBasedTupleToKafkaMapper,
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    RawMultiScheme,
+    SpoutConfig,
+)
+from kstorm.queues import RabbitMQConfig, RabbitMQSpout
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    DistinctBolt,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from kstorm.topology.config import EXACTLY_ONCE
+
+
+class Payment(msgspec.Struct):
+    """A message; `id` is the payer's own, the same however often it comes."""
+
+    id: str
+    customer: str
+    cents: int
+
+
+class Read(BasicBolt):
+    """Reads the JSON. What is no payment becomes a dead letter after its retries."""
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(Payment).decode
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A payment's fields."""
+        declarer.declare("id", "customer", "cents")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        payment = self._decode(tuple[0])
+        collector.emit((payment.id, payment.customer, payment.cents))
+
+
+class Total(StatefulBasicBolt):
+    """What each customer has paid."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Key and message of the sink's record."""
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        customer, cents = tuple.values
+        total = self.state.get(customer, 0) + cents
+        self.state.put(customer, total)
+        collector.emit((customer, str(total)))
+
+
+def bridge() -> Topology:
+    """Queue to topic, at least once."""
+    builder = TopologyBuilder("payments-bridge")
+    builder.set_spout("queue", RabbitMQSpout(RabbitMQConfig("payments", scheme=RawMultiScheme())))
+    mapper = FieldNameBasedTupleToKafkaMapper(message_field="bytes")
+    write = KafkaBolt().with_topic_selector("payments").with_tuple_to_kafka_mapper(mapper)
+    builder.set_bolt("topic", write).shuffle_grouping("queue")
+    return builder.build()
+
+
+def topology() -> Topology:
+    """Topic to totals, exactly once."""
+    builder = TopologyBuilder("payments", Config(topology_processing_guarantee=EXACTLY_ONCE))
+    builder.set_spout("payments", KafkaSpout(SpoutConfig(KafkaHosts(), "payments", "/kstorm", "payments")))
+    builder.set_bolt("read", Read()).shuffle_grouping("payments")
+    distinct = DistinctBolt(["customer", "cents"], "id", window=1_000_000)
+    builder.set_bolt("distinct", distinct, 2).fields_grouping("read", "id")
+    builder.set_bolt("total", Total(), 2).fields_grouping("distinct", "customer")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("totals")).fields_grouping("total", "key")
+    return builder.build()

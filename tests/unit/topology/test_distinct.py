@@ -1,0 +1,34 @@
+"""`DistinctBolt`: what has come before is dropped, as far back as it remembers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kstorm.testing import BoltTester
+from kstorm.topology import DistinctBolt
+
+Tester = Callable[..., BoltTester[Any]]
+
+
+def test_an_id_is_passed_on_once(bolt_tester: Tester) -> None:
+    """With the fields that were asked for; all are acked."""
+    bolt = bolt_tester(DistinctBolt("value", "id"), "id", "value")
+    for id, value in ((1, "a"), (2, "b"), (1, "c"), ("1", "d")):
+        bolt.give([id, value])
+    assert bolt.emitted() == [["a"], ["b"], ["d"]]
+    assert len(bolt.acked) == 4
+
+
+def test_it_remembers_so_many_and_no_more(bolt_tester: Tester) -> None:
+    """The state does not grow; a repetition does not make an id younger."""
+    bolt = bolt_tester(DistinctBolt(["id"], "id", window=2), "id")
+    for id in (1, 2, 1, 3, 1, 2, 3):
+        bolt.give([id])
+    assert bolt.emitted() == [[1], [2], [3], [1], [2], [3]]
+    assert len(dict(bolt.bolt.state.items())) == 2 * 2 + 1
+
+
+def test_a_window_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="window is 0"):
+        DistinctBolt("id", "id", window=0)
