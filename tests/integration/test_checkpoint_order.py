@@ -26,7 +26,7 @@ class Sleepy(Producer):
     asleep, woken = threading.Event(), threading.Event()
 
     def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__({**config, "linger.ms": 9000})
+        super().__init__({**config, "linger.ms": 7000})
 
     def commit_transaction(self, *arguments: Any) -> None:
         self.asleep.set()

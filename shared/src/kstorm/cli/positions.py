@@ -20,8 +20,9 @@ _ANSWER_SECS: Final = 20.0
 def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
     """The positions of those partitions that have one. Raises `BrokerError` if Kafka does not say."""
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
+    admin = Admin(settings)  # must outlive what it is asked
     try:
-        answers = Admin(settings).client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
+        answers = admin.client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
         found = answers[group].result().topic_partitions
         for place in found:
             if place.error is not None:
@@ -36,8 +37,9 @@ def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]
 def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, int]) -> str:
     """Commits offsets for a group that has no members; why that could not be done, empty if it could."""
     places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+    admin = Admin(settings)  # must outlive what it is asked
     try:
-        answers = Admin(settings).client.alter_consumer_group_offsets(
+        answers = admin.client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECS
         )
         errors = [place.error for place in answers[group].result().topic_partitions if place.error is not None]

@@ -8,20 +8,13 @@ again would count everything in it twice. So what is new has its first offset co
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined] # its stubs hide some
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError, LostOffsetError
+from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
@@ -40,8 +33,6 @@ _REFUSED: Final = (  # all else passes: topics that were just made have no leade
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
-
-_Place = tuple[str, int]
 
 
 def committed_offsets(
@@ -85,91 +76,76 @@ def _ends(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartiti
             return ends
 
 
-def commit_beginnings(topology: Topology, admin: AdminClient) -> None:
+def commit_beginnings(topology: Topology, settings: Settings) -> None:
     """Of an exactly-once topology: commits for every bolt where to begin, in those partitions of its topic that hold no record
     and of which its group has no offset. Does nothing to others, and nothing to a group that is at work. Safe to call from many
     processes, and each calls it before it writes anything.
 
     So a partition in which there is something has an offset, unless that was lost. Raises `BrokerError`.
     """
-    if not topology.config.exactly_once:
+    if not topology.config.exactly_once or not topology.bolts:
         return
-    deadline = time.monotonic() + _PATIENCE_SECS
-    while True:
-        try:
-            _commit_what_is_missing(topology, admin)
-        except KafkaException as error:
-            cause = error.args[0]
-            if cause.code() in _REFUSED or time.monotonic() > deadline:
-                raise BrokerError(
-                    f"Kafka would not let the bolts of {topology.name!r} begin: {cause.str()}; it takes the right READ on the "
-                    f"groups and the topics with the prefix {topology.name!r}"
-                ) from None
-            time.sleep(_LOOK_SECS)
-        else:
-            return
+    tasks = {topology.bolt_topic(bolt.id): bolt.num_tasks for bolt in topology.bolts}
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for done in [pool.submit(_commit_beginning, *one, settings) for one in tasks.items()]:
+            done.result()
 
 
-def _commit_what_is_missing(topology: Topology, admin: AdminClient) -> None:
-    topics = {topology.bolt_topic(bolt.id): range(bolt.num_tasks) for bolt in topology.bolts}
-    asked = {
-        topic: admin.list_consumer_group_offsets(  # a bolt's group is named like its topic
-            [ConsumerGroupTopicPartitions(topic, [TopicPartition(topic, task) for task in tasks])],
-            request_timeout=_ANSWER_SECS,
-        )[topic]
-        for topic, tasks in topics.items()
-    }
-    missing = {topic: _without_offset(answer) for topic, answer in asked.items()}
-    begin_at = _ends_of_empty_logs(admin, [(topic, task) for topic, tasks in missing.items() for task in tasks])
-    wanted: dict[str, list[TopicPartition]] = {}
-    for (topic, task), offset in begin_at.items():
-        wanted.setdefault(topic, []).append(TopicPartition(topic, task, offset))
-    altered = [
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(topic, places)], request_timeout=_ANSWER_SECS)[
-            topic
-        ]
-        for topic, places in wanted.items()
-    ]
-    for answer in altered:
-        _check_altered(answer)
-
-
-def _without_offset(answer: "Future[Any]") -> list[int]:
-    try:
-        found = answer.result().topic_partitions
-        _raise_first_error(found)
-    except KafkaException as error:
-        if (
-            error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-        ):  # it is another user's, who sees to it himself
-            return []
-        raise
-    return [place.partition for place in found if place.offset < 0]
-
-
-def _ends_of_empty_logs(admin: AdminClient, places: Sequence[_Place]) -> dict[_Place, int]:
-    """Of those partitions that hold no record: the offset that the next one gets."""
-    earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    first, last = _listed(admin, places, earliest), _listed(admin, places, latest)
-    return {place: end for place, end in last.items() if first[place] == end}
-
-
-def _listed(admin: AdminClient, places: Sequence[_Place], spec: OffsetSpec) -> dict[_Place, int]:
-    """An offset of each partition; what is in an open transaction counts as a record."""
-    answers = admin.list_offsets(
-        {TopicPartition(*place): spec for place in places},
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
-        request_timeout=_ANSWER_SECS,
+def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
+    """Of one bolt, whose group is named like its topic. By a consumer and not by an admin client: what an admin client has been
+    asked and not answered yet when it goes can end the process, or keep it from ending (librdkafka 2.16.0)."""
+    consumer = Consumer(
+        {
+            **settings.client_config,
+            "group.id": topic,
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",  # what is in an open transaction counts as a record
+            "logger": CLIENT_LOG,
+        }
     )
-    return {(place.topic, place.partition): answer.result().offset for place, answer in answers.items()}
-
-
-def _check_altered(answer: "Future[Any]") -> None:
+    deadline = time.monotonic() + _PATIENCE_SECS
     try:
-        _raise_first_error(answer.result().topic_partitions)
+        while True:
+            try:
+                _commit_what_is_missing(consumer, [TopicPartition(topic, task) for task in range(tasks)])
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() in _REFUSED or time.monotonic() > deadline:
+                    raise BrokerError(
+                        f"Kafka would not let the bolt of the topic {topic!r} begin: {cause.str()}; it takes the right READ on the "
+                        "group and the topic of that name"
+                    ) from None
+                time.sleep(_LOOK_SECS)
+            else:
+                return
+    finally:
+        consumer.close()
+
+
+def _commit_what_is_missing(consumer: Consumer, places: list[TopicPartition]) -> None:
+    begin = []
+    for place in _without_offset(consumer, places):
+        first, end = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECS)
+        if first == end:
+            begin.append(TopicPartition(place.topic, place.partition, end))
+    if not begin:
+        return
+    try:
+        _raise_first_error(consumer.commit(offsets=begin, asynchronous=False) or ())
     except KafkaException as error:
         if error.args[0].code() not in _AT_WORK:
             raise
+
+
+def _without_offset(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
+    try:
+        found = consumer.committed(places, timeout=_ANSWER_SECS)
+        _raise_first_error(found)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # another user's, who sees to it himself
+            return []
+        raise
+    return [place for place in found if place.offset < 0]
 
 
 def _raise_first_error(places: Sequence[TopicPartition]) -> None:

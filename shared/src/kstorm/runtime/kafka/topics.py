@@ -45,7 +45,7 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
     ]
     _check(topology, admin, {name: plan.partitions for name, plan in wanted.items()})
     _check_changelogs(topology, admin, [name for name in topology.changelogs() if name not in created])
-    commit_beginnings(topology, admin.client)
+    commit_beginnings(topology, settings)
     return created
 
 
