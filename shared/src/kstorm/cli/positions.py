@@ -12,6 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.errors import raise_first_error
 from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 20.0
@@ -24,9 +25,7 @@ def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]
     try:
         answers = admin.client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
         found = answers[group].result().topic_partitions
-        for place in found:
-            if place.error is not None:
-                raise KafkaException(place.error)
+        raise_first_error(found)
     except KafkaException as error:
         raise BrokerError(
             f"Kafka at {settings.bootstrap_servers} would not tell the offsets of the group {group!r}: {error.args[0].str()}"
@@ -42,7 +41,7 @@ def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, i
         answers = admin.client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECS
         )
-        errors = [place.error for place in answers[group].result().topic_partitions if place.error is not None]
+        raise_first_error(answers[group].result().topic_partitions)
     except KafkaException as error:
-        errors = [error.args[0]]
-    return errors[0].str() if errors else ""
+        return str(error.args[0].str())
+    return ""

@@ -14,6 +14,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError, LostOffsetError
+from kstorm.runtime.kafka.errors import raise_first_error
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
@@ -44,7 +45,7 @@ def committed_offsets(
     """
     try:
         found = consumer.committed(list(places), timeout=_ANSWER_SECS)
-        _raise_first_error(found)
+        raise_first_error(found)
         begun = [TopicPartition(place.topic, place.partition, _END) for place in found if place.offset > 0]
         ends = _ends(consumer, begun) if begun else []
     except KafkaException as error:
@@ -67,7 +68,7 @@ def _ends(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartiti
     while True:
         try:
             ends = consumer.offsets_for_times(places, timeout=_ANSWER_SECS)
-            _raise_first_error(ends)
+            raise_first_error(ends)
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
@@ -131,7 +132,7 @@ def _commit_what_is_missing(consumer: Consumer, places: list[TopicPartition]) ->
     if not begin:
         return
     try:
-        _raise_first_error(consumer.commit(offsets=begin, asynchronous=False) or ())
+        raise_first_error(consumer.commit(offsets=begin, asynchronous=False) or ())
     except KafkaException as error:
         if error.args[0].code() not in _AT_WORK:
             raise
@@ -140,18 +141,12 @@ def _commit_what_is_missing(consumer: Consumer, places: list[TopicPartition]) ->
 def _without_offset(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
     try:
         found = consumer.committed(places, timeout=_ANSWER_SECS)
-        _raise_first_error(found)
+        raise_first_error(found)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # another user's, who sees to it himself
             return []
         raise
     return [place for place in found if place.offset < 0]
-
-
-def _raise_first_error(places: Sequence[TopicPartition]) -> None:
-    for place in places:
-        if place.error is not None:
-            raise KafkaException(place.error)
 
 
 def _beyond(group: str, place: TopicPartition, end: int, settings: Settings) -> LostOffsetError:

@@ -21,9 +21,10 @@ from kstorm.core.engine import transaction
 from kstorm.core.engine.effects import Transact
 from kstorm.core.engine.transaction import Request
 from kstorm.core.outbox import Outgoing
+from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.kafka.consumer import TaskConsumer
-from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES, produce_when_room
+from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
 from kstorm.runtime.service.metrics import Latency, Sample
 from kstorm.runtime.service.settings import Settings
@@ -85,7 +86,7 @@ class CheckpointWriter:
                 "transactional.id": self._id,
                 "transaction.timeout.ms": milliseconds,
                 "message.timeout.ms": milliseconds * 4 // 5,  # it is known before the broker ends the transaction
-                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "message.max.bytes": MAX_RECORD_BYTES,
                 "batch.size": 1 if alone else self._batch_bytes,
                 "linger.ms": 0,
                 "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),

@@ -1,8 +1,9 @@
-"""What a consumer's error means: whether it passes, or reading is over for good."""
+"""What a client's error means: whether it passes, or reading is over for good; and the errors in lists of partitions."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
 
@@ -17,3 +18,10 @@ def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> N
         raise BrokerError(f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}")
     if error.fatal() or error.code() == KafkaError._FATAL:
         raise BrokerError(f"reading {topic!r} failed for good: {error.str()}")
+
+
+def raise_first_error(places: Iterable[TopicPartition]) -> None:
+    """Raises the error of the first partition that has one as a `KafkaException`."""
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)

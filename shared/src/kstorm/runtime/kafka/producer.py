@@ -11,8 +11,6 @@ from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
 from kstorm.runtime.service.settings import Settings
 
-MAX_MESSAGE_BYTES = MAX_RECORD_BYTES
-"""Of a record in a changelog too, which `CheckpointWriter` writes."""
 _FULL_SECONDS = 0.05
 
 Report = Callable[[KafkaError | None, Message], None]
@@ -60,7 +58,7 @@ class UnitProducer:
                 "enable.idempotence": True,
                 "linger.ms": 1,
                 "compression.type": "none",
-                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "message.max.bytes": MAX_RECORD_BYTES,
                 "message.timeout.ms": 120_000,
                 "queue.buffering.max.kbytes": 256 * 1024,
                 "queue.buffering.max.messages": 1_000_000,

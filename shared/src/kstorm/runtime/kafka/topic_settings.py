@@ -6,7 +6,7 @@ What a guarantee depends on is set by name, whatever the brokers' defaults are.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES
+from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
@@ -19,7 +19,7 @@ _SAFE_REPLICAS: Final = 3
 CHANGELOG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
     "delete.retention.ms": str(DAY_MS),
-    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+    "max.message.bytes": str(MAX_RECORD_BYTES),
     "min.cleanable.dirty.ratio": "0.2",
     "segment.ms": str(3600 * 1000),
 }

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.cimpl import NewTopic
 
+from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, TopicError
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.beginnings import commit_beginnings
-from kstorm.runtime.kafka.producer import MAX_MESSAGE_BYTES
 from kstorm.runtime.kafka.topic_settings import plans
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
@@ -99,10 +99,10 @@ def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> Non
                 "delete by age: set cleanup.policy=compact if it has not deleted any yet; else stop the topology and delete the "
                 "topic, which is made again as it must be, and is empty then"
             )
-        if most < MAX_MESSAGE_BYTES:
+        if most < MAX_RECORD_BYTES:
             raise TopicError(
                 f"topic {name!r} has max.message.bytes={most}, and one record of the state that topology {topology.name!r} keeps "
-                f"there may have {MAX_MESSAGE_BYTES}: set max.message.bytes={MAX_MESSAGE_BYTES}"
+                f"there may have {MAX_RECORD_BYTES}: set max.message.bytes={MAX_RECORD_BYTES}"
             )
 
 
