@@ -251,7 +251,7 @@ def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> No
 def test_a_registry_that_hangs_holds_nobody_up(opened: Any, kind: str) -> None:
     """It takes connections and never answers: each call returns at once."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        registry = SchemaRegistry(f"http://127.0.0.1:{silent.getsockname()[1]}", {"timeout": 1})
+        registry = SchemaRegistry(f"http://127.0.0.1:{silent.getsockname()[1]}", {"timeout": 20})
         scheme = {
             "avro": AvroScheme(registry, "word"),
             "json": JsonSchemaScheme(registry, "word"),
@@ -262,7 +262,7 @@ def test_a_registry_that_hangs_holds_nobody_up(opened: Any, kind: str) -> None:
         for _ in range(20):
             with pytest.raises(NotYetError, match="is being asked for schema 1"):
                 reading.deserialize(b"\x00\x00\x00\x00\x01\x00\x06cow\x06")
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < 10  # half of what one call would wait
 
 
 def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened: Any) -> None:
