@@ -1,4 +1,4 @@
-"""Shows the outcome of a chaos run: a table by fault on the terminal, and the page docs/reliability.md."""
+"""Shows the outcome of a chaos run on the terminal, as a table by fault, and sums it up for `page`."""
 
 import platform
 import statistics
@@ -14,11 +14,24 @@ from rich.table import Table
 
 from kstorm.local.jars import KAFKA_VERSION, zookeeper_version
 from tests.chaos.outcome import ChaosOutcome, Row
+from tests.chaos.page import Summary
+
+HEADER: Final = (
+    "fault",
+    "runs",
+    "messages",
+    "lost",
+    "dupli-\ncated",
+    "re-\nplayed",
+    "works\nagain,\np50 s",
+    "max s",
+    "longest\nstop s",
+)
 
 
 def print_outcome(outcome: ChaosOutcome, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, name in enumerate(_HEADER):
+    for number, name in enumerate(HEADER):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for row in outcome.rows():
         table.add_row(*_cells(row))
@@ -31,38 +44,19 @@ def print_outcome(outcome: ChaosOutcome, console: Console) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def write_report(outcome: ChaosOutcome, path: Path) -> None:
-    path.write_text("\n".join(_page(outcome)) + "\n", encoding="utf-8")
-
-
-_HEADER: Final = (
-    "fault",
-    "runs",
-    "messages",
-    "lost",
-    "dupli-\ncated",
-    "re-\nplayed",
-    "works\nagain,\np50 s",
-    "max s",
-    "longest\nstop s",
-)
-
-_INTRODUCTION: Final = """\
-# What happens when things die
-
-Written by `./run chaos`; do not edit.
-
-Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
-anchors to both branches, fed by one `KafkaSpout` at a steady rate. Faults come in random order; the next one begins when
-all is as before. At the end plain Kafka clients, which know nothing of kstorm, read every topic, and what came out is
-compared with what was sent in."""
-
-_COLUMNS: Final = """\
-*messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
-outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
-out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
-worked since, and more trees had been completed than were open at the beginning. *longest stop*: seconds without a
-completed tree."""
+def sum_up(outcome: ChaosOutcome) -> Summary:
+    """What the page says of a run."""
+    rows = outcome.rows()
+    return Summary(
+        outcome.options.guarantee,
+        list(_circumstances(outcome)),
+        [f"{'met' if met else '**not met**'}: {text}" for text, met in outcome.goals()],
+        [name.replace("-\n", "").replace("\n", " ") for name in HEADER],
+        [_cells(row) for row in rows],
+        list(_sums(outcome)),
+        outcome.faults(),
+        {row.fault: row.says for row in rows if row.runs},
+    )
 
 
 def _cells(row: Row) -> list[str]:
@@ -96,23 +90,6 @@ def _sums(outcome: ChaosOutcome) -> Iterator[str]:
     )
     for name, reason in outcome.skipped.items():
         yield f"Left out: {name}, as {reason}."
-
-
-def _page(outcome: ChaosOutcome) -> Iterator[str]:
-    yield from (_INTRODUCTION, "")
-    yield from (f"* {line}" for line in _circumstances(outcome))
-    yield from ("", "## Goals", "")
-    yield from (f"* {'met' if met else '**not met**'}: {text}" for text, met in outcome.goals())
-    yield from ("", "## By fault", "")
-    names = [name.replace("-\n", "").replace("\n", " ") for name in _HEADER]
-    yield from (f"| {' | '.join(names)} |", f"|{'---|' * len(_HEADER)}")
-    rows = outcome.rows()
-    yield from (f"| {' | '.join(_cells(row))} |" for row in rows)
-    yield from ("", _COLUMNS, "")
-    yield from (f"* {line}" for line in _sums(outcome))
-    if faults := outcome.faults():
-        yield from ("", "## What is wrong", "", *(f"* {fault}" for fault in faults))
-    yield from ("", "## The faults", "", *(f"* **{row.fault}**: {row.says}" for row in rows if row.runs))
 
 
 def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:

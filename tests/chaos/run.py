@@ -21,8 +21,9 @@ from tests.chaos.course import Course
 from tests.chaos.feed import Feed, last_messages
 from tests.chaos.options import ChaosOptions
 from tests.chaos.outcome import ChaosOutcome, Episode
+from tests.chaos.page import renew_page, write_page
 from tests.chaos.reading import OffsetWatch, TopicReader
-from tests.chaos.report import print_outcome, write_report
+from tests.chaos.report import print_outcome, sum_up
 from tests.chaos.stage import OFFSETS_PATH, PARTITIONS, Stage, open_stage, post_all
 from tests.chaos.topology import JOINED, SOURCE, WORDS
 
@@ -117,7 +118,8 @@ class Chaos:
     def _finish(self, outcome: ChaosOutcome) -> int:
         print_outcome(outcome, self._console)
         if self._options.report is not None and outcome.whole:
-            write_report(outcome, self._options.report)
+            write = write_page if self._options.report_asked else renew_page
+            write(sum_up(outcome), self._options.report)
             self._say(f"written: {self._options.report}")
         if faults := outcome.faults():
             self._fail("; ".join(faults))

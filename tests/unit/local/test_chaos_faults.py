@@ -77,11 +77,10 @@ def test_the_command_says_how_to_do_the_same_again() -> None:
 
 
 def test_exactly_once_draws_from_all_faults() -> None:
-    """It never writes the page of at least once by itself, and its command asks for the same again."""
+    """Its command asks for the same again."""
     options = asked("--guarantee", "exactly-once", "--seed", "7")
     assert options.guarantee == "exactly_once"
     assert list(options.faults) == FAULTS
-    assert options.report is None
     assert asked(*options.command.split()[2:]) == options
     assert not asked("--guarantee", "at-least-once").exactly_once
 

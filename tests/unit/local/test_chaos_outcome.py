@@ -8,7 +8,8 @@ from rich.console import Console
 from tests.chaos.audit import ChaosFindings, Duplicate, Lost, RecordPlace
 from tests.chaos.options import FAULTS, ChaosOptions, parse
 from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
-from tests.chaos.report import print_outcome, write_report
+from tests.chaos.page import renew_page, write_page
+from tests.chaos.report import print_outcome, sum_up
 
 
 def options(*arguments: str) -> ChaosOptions:
@@ -92,7 +93,7 @@ def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest
     """With the seed, the command and the versions; the terminal says the same."""
     findings = ChaosFindings(messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")])
     found = outcome(findings, episode("kill-acker", 1000, 2000, progress=3.25, replayed=12))
-    write_report(found, tmp_path / "page.md")
+    write_page(sum_up(found), tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
     assert "| kill-acker | 1 | 1 | 1 | 0 | 12 | 3.2 | 3.2 | 2.0 |" in page
     assert "seed 5: `./run chaos --minutes 10 --seed 5`" in page
@@ -105,3 +106,19 @@ def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "NOT MET  lost: 1 of 1 messages" in said
     assert "kill-acker" in said
+
+
+def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path) -> None:
+    """Side by side; a new run takes the place of the one before it with its guarantee, and leaves the other."""
+    page = tmp_path / "reliability.md"
+    findings = ChaosFindings(messages=[1500], outputs=9, duplicates=[Duplicate("m1", 1600, 900)])
+    renew_page(sum_up(outcome(findings, episode("sleep", 1000, 2000))), page)
+    assert "Side by side" not in page.read_text()
+    exact = ChaosOutcome(options("--guarantee", "exactly-once"), ChaosFindings(), [episode("sleep", 1, 2)], {}, 0)
+    renew_page(sum_up(exact), page)
+    both = page.read_text()
+    assert "| sleep | 0 | 0 | 1 | 0 | 2.0 | 2.0 |" in both
+    assert "## At least once" in both
+    assert "met: duplicated: 0 of 0 outputs" in both
+    renew_page(sum_up(outcome(ChaosFindings(), episode("sleep", 1, 2))), page)
+    assert "| sleep | 0 | 0 | 0 | 0 | 2.0 | 2.0 |" in page.read_text()

@@ -1,0 +1,103 @@
+"""The page docs/reliability.md: what chaos runs found, with each guarantee the last one that had every fault.
+
+A run leaves its summary beside the page, as JSON, and the page is made of all that lie there: the two guarantees side by side.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from kstorm.topology.config import GUARANTEES
+
+_INTRODUCTION: Final = """\
+# What happens when things die
+
+Written by `./run chaos`; do not edit.
+
+Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
+anchors to both branches, fed by one `KafkaSpout` at a steady rate. Faults come in random order; the next one begins when
+all is as before. At the end plain Kafka clients, which know nothing of kstorm, read every topic, and what came out is
+compared with what was sent in."""
+
+_COLUMNS: Final = """\
+*messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
+outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
+out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
+worked since, and more trees had been completed than were open at the beginning. *longest stop*: seconds without a
+completed tree."""
+
+_SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the page says of one run; all of it is text."""
+
+    guarantee: str
+    circumstances: list[str]
+    goals: list[str]
+    header: list[str]
+    """The names of the columns, the fault's first."""
+    cells: list[list[str]]
+    """The table, a list for each fault."""
+    sums: list[str]
+    wrong: list[str]
+    """What must not be, a sentence each."""
+    faults: dict[str, str]
+    """What each fault does."""
+
+
+def write_page(summary: Summary, page: Path) -> None:
+    """A page of this run alone."""
+    _write([summary], page)
+
+
+def renew_page(summary: Summary, page: Path) -> None:
+    """Keep this run in the place of the last one with its guarantee, and make the page of all that are kept."""
+    kept = page.with_suffix("")
+    kept.mkdir(exist_ok=True)
+    place = kept / f"{summary.guarantee}.json"
+    place.write_text(json.dumps(asdict(summary), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    places = [kept / f"{guarantee}.json" for guarantee in GUARANTEES]
+    _write([Summary(**json.loads(each.read_text(encoding="utf-8"))) for each in places if each.exists()], page)
+
+
+def _write(summaries: Sequence[Summary], page: Path) -> None:
+    page.write_text("\n".join(_lines(summaries)) + "\n", encoding="utf-8")
+
+
+def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
+    yield from (_INTRODUCTION, "")
+    if len(summaries) > 1:
+        yield from ("## Side by side", "", *_side_by_side(summaries), "")
+    for summary in summaries:
+        yield from (f"## {_named(summary)}", "", *(f"* {line}" for line in summary.circumstances), "")
+        yield from (*(f"* {goal}" for goal in summary.goals), "")
+        yield from (*_table(summary.header, summary.cells), "")
+        yield from (f"* {line}" for line in summary.sums)
+        if summary.wrong:
+            yield from ("", "### What is wrong", "", *(f"* {fault}" for fault in summary.wrong))
+        yield ""
+    yield from ("## The columns", "", _COLUMNS, "", "## The faults", "")
+    says = {name: text for summary in summaries for name, text in summary.faults.items()}
+    yield from (f"* **{name}**: {text}" for name, text in says.items())
+
+
+def _side_by_side(summaries: Sequence[Summary]) -> Iterator[str]:
+    """The columns that differ most between guarantees; a fault that only one run had is left out."""
+    tables = [{row[0]: dict(zip(summary.header, row, strict=True)) for row in summary.cells} for summary in summaries]
+    header = [f"{column}, {_named(summary).lower()}" for column in _SIDE_BY_SIDE for summary in summaries]
+    both = [name for name in tables[0] if all(name in table for table in tables)]
+    rows = [[name, *(table[name][column] for column in _SIDE_BY_SIDE for table in tables)] for name in both]
+    yield from _table(["fault", *header], rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from (f"| {' | '.join(header)} |", f"|{'---|' * len(header)}")
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+def _named(summary: Summary) -> str:
+    return summary.guarantee.replace("_", " ").capitalize()
