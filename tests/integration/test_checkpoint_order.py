@@ -69,6 +69,35 @@ async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
             heir.close(0)
 
 
+class Stuck(Producer):
+    """Hands in offsets for ever, the first time; then as it should."""
+
+    released = threading.Event()
+    stuck = 0
+
+    def send_offsets_to_transaction(self, *arguments: Any) -> None:
+        if not Stuck.stuck:
+            Stuck.stuck += 1
+            assert self.released.wait(60)
+        super().send_offsets_to_transaction(*arguments)
+
+
+async def test_offsets_that_are_handed_in_for_ever_are_written_again(
+    kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another producer, once, long before a checkpoint is given up. The stuck one is refused when it comes back."""
+    topic, changelog = topics
+    monkeypatch.setattr(checkpoints, "Producer", Stuck)
+    monkeypatch.setattr(checkpoints, "_STUCK_SECS", 0.5)
+    async with process(kafka, topic, "place", "name") as writer, asyncio.timeout(30):
+        assert await writer.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1})) != {}
+        Stuck.released.set()
+        await writer.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2}))
+        shown = {name: value for name, _, value, _ in writer.samples()}
+        assert (Stuck.stuck, shown["transactions_total"], shown["transaction_producers_total"]) == (1, 2, 1)
+        assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([b"1", b"2"], 2)
+
+
 async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str, str]) -> None:
     """A checkpoint without changes is a transaction all the same if it has offsets; with neither it is nothing."""
     topic, changelog = topics

@@ -24,6 +24,7 @@ from kstorm.core.outbox import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
 from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
 from kstorm.runtime.service.metrics import Latency, Sample
@@ -42,6 +43,9 @@ _TRIAL_SECS: Final = 50.0
 """The same for one in which records are tried one by one."""
 
 _CALL_SECS: Final = 10.0
+_STUCK_SECS: Final = 5.0
+"""After which the handing in of offsets is given up. librdkafka keeps to no time there: when the group's broker went away, it waits
+until some other broker comes or goes (its issues 5456 and 5511)."""
 _SLICE_SECS: Final = 0.1
 _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
@@ -64,6 +68,7 @@ class CheckpointWriter:
         self._settings, self._input_topic, self._consumer = settings, input_topic, consumer
         self._id = f"{group}-{settings.instance}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._offsets_caller = Caller("checkpoint-offsets")
         self._lock = asyncio.Lock()
         self._records = self._bytes = 0
         self.transactions = Latency()
@@ -167,6 +172,7 @@ class CheckpointWriter:
     def close(self) -> None:
         """Waits for the transaction under way."""
         self._thread.shutdown()
+        self._offsets_caller.close()
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -203,7 +209,7 @@ class CheckpointWriter:
                         if refusals:
                             self._refuse(records, refusals)
                     case Request.OFFSETS:
-                        self._ask(lambda: self._producer.send_offsets_to_transaction(places, metadata, _CALL_SECS))
+                        self._ask(lambda: self._hand_in(places, metadata))
                     case Request.COMMIT:
                         self._ask(lambda: self._producer.commit_transaction(_CALL_SECS))
         except KafkaException as error:
@@ -217,6 +223,16 @@ class CheckpointWriter:
                 raise _AbortedError(cause.str()) from None
             self._abort(cause)
         return last
+
+    def _hand_in(self, places: list[TopicPartition], metadata: Any) -> None:
+        """Adds the offsets to the transaction. If that does not come back, another producer writes all of it again: no commit was
+        asked for, and Kafka lets none of this producer through any more when that one begins."""
+        hand_in = partial(self._producer.send_offsets_to_transaction, places, metadata, _CALL_SECS)
+        try:
+            self._offsets_caller.call(hand_in, _STUCK_SECS)
+        except NotInTimeError:
+            self._doubtful = True
+            raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
 
     def _produce(
         self, records: Sequence[Outgoing], numbers: Iterable[int], refusals: Refusals, *, listens: bool
