@@ -13,9 +13,11 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
 from tests.chaos.audit import Letter, OffsetSeen, Record, RecordPlace
+from tests.chaos.topology import SOURCE
 
 _SILENCE_SECS: Final = 30.0
 _LOOK_SECS: Final = 1.0
+_ANSWER_SECS: Final = 3.0
 _STOP_SECS: Final = 5.0
 
 
@@ -113,14 +115,17 @@ def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterat
 
 
 class OffsetWatch(threading.Thread):
-    """Looks at the stored offsets every second, with a client of its own, until `stop`."""
+    """Looks at the stored offsets every second, with a client of its own, until `stop`. With `positions_at`, a Kafka, also at the
+    positions of the group that each of them names."""
 
-    def __init__(self, connect: str, path: str, partitions: int) -> None:
+    def __init__(self, connect: str, path: str, partitions: int, positions_at: str = "") -> None:
         super().__init__(name="offset-watch", daemon=True)
         self.seen: list[OffsetSeen] = []
         self._path, self._partitions = path, partitions
         self._client = KazooClient(connect, timeout=10.0, connection_retry={"max_tries": -1, "max_delay": 2.0})
         self._ending = threading.Event()
+        self._positions_at = positions_at
+        self._asking: Consumer | None = None
 
     def run(self) -> None:
         """Look, again and again; while ZooKeeper is away there is nothing to see."""
@@ -138,7 +143,19 @@ class OffsetWatch(threading.Thread):
             except KazooException:
                 return
             if data:  # else nobody has stored one yet
-                self.seen.append(OffsetSeen(partition, json.loads(data)["offset"], int(time.time() * 1000)))
+                stored, at = json.loads(data), int(time.time() * 1000)
+                try:
+                    position = self._position(stored, partition) if self._positions_at else None
+                except KafkaException:  # a broker that is away; there is nothing to compare with
+                    continue
+                self.seen.append(OffsetSeen(partition, stored["offset"], at, position))
+
+    def _position(self, stored: dict[str, Any], partition: int) -> int:
+        if self._asking is None:
+            config = {"bootstrap.servers": self._positions_at, "group.id": stored["group"], "log_level": 0}
+            self._asking = Consumer(config)
+        place = TopicPartition(SOURCE, partition)
+        return int(self._asking.committed([place], timeout=_ANSWER_SECS)[0].offset)
 
     def stored(self) -> dict[int, int]:
         """By partition, what was seen last."""
@@ -150,6 +167,8 @@ class OffsetWatch(threading.Thread):
             self.join(_STOP_SECS)  # it may be waiting for a ZooKeeper that is away
         self._client.stop()
         self._client.close()
+        if self._asking is not None and not self.is_alive():
+            self._asking.close()
 
 
 _read_tuple = msgspec.json.Decoder(_Tuple).decode

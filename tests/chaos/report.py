@@ -85,7 +85,7 @@ def _sums(outcome: ChaosOutcome) -> Iterator[str]:
     why = "" if outcome.options.exactly_once else ", since replays count again"
     yield f"Last counts below the truth: {len(found.short)} words; above it{why}: by {found.over:,} in all."
     yield (
-        f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} above an unfinished message; "
+        f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} too high; "
         f"{len(found.unfinished)} partitions not at their end when all was done."
     )
     for name, reason in outcome.skipped.items():

@@ -63,7 +63,8 @@ class Chaos:
         opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee)
         with opened as stage, ExitStack() as stack:
             stage.processes.wait_ready(_READY_SECS)
-            offsets = OffsetWatch(stage.zookeeper.connect, OFFSETS_PATH, PARTITIONS)
+            positions_at = stage.kafka.bootstrap if options.exactly_once else ""
+            offsets = OffsetWatch(stage.zookeeper.connect, OFFSETS_PATH, PARTITIONS, positions_at)
             stack.callback(offsets.stop)
             offsets.start()
             feed = Feed(stage.kafka.bootstrap, self._options.rate)
