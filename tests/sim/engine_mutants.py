@@ -50,16 +50,20 @@ def _no_offsets() -> AbstractContextManager[object]:
     return patch("kstorm.core.engine.bolt.Transact", lambda changes, offsets: make(changes, {}))
 
 
+def offsets_first() -> AbstractContextManager[object]:
+    """They are handed in before the records are written."""
+    return patch.object(transaction, "ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT))
+
+
+def unstable_offsets() -> AbstractContextManager[object]:
+    """Whoever takes over does not wait for offsets that are open in a transaction."""
+    return patch.object(Logs, "is_stable", lambda *_: True)
+
+
 @contextmanager
 def _offsets_before_records() -> Iterator[None]:
-    """Both guards are off: offsets are handed in first, and whoever takes over does not wait for those that are pending."""
-
-    def requests() -> Iterator[Request]:
-        yield Request.OFFSETS
-        yield Request.WRITE
-        yield Request.COMMIT
-
-    with patch.object(transaction, "requests", requests), patch.object(Logs, "is_stable", lambda *_: True):
+    """Both guards are off."""
+    with offsets_first(), unstable_offsets():
         yield
 
 
@@ -76,12 +80,13 @@ def _offsets_after_the_changelog() -> Iterator[None]:
     with (
         patch.object(Process, "_has_ended", lambda *_: True),
         patch.object(Process, "_read", late),
-        patch.object(Logs, "is_stable", lambda *_: True),
+        unstable_offsets(),
     ):
         yield
 
 
-def _lives_on() -> AbstractContextManager[object]:
+def lives_on() -> AbstractContextManager[object]:
+    """A process that hears that its tasks are another's is a member again."""
     return patch.object(Engine, "lost", lambda *_: [])
 
 
@@ -173,7 +178,8 @@ def _leaves_uncommitted() -> AbstractContextManager[object]:
     return patch.object(BoltEngine, "let_go", let_go)
 
 
-def _earlier_tenures() -> AbstractContextManager[object]:
+def earlier_tenures() -> AbstractContextManager[object]:
+    """What was fetched for a task is executed although the task was away meanwhile."""
     begin = BoltEngine._begin_poll
 
     def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
@@ -197,7 +203,7 @@ def engine_mutants() -> list[Mutant]:
         Mutant("acker: the buckets are stored before the offset", _offset_before_buckets),
         Mutant("acker: what the rows imply has arrived before they are stored", _rows_before_news, gentle),
         Mutant("fence: a zombie's checkpoint is refused", lambda: patch.object(World, "fence", False), handover),
-        Mutant("fence: a process ends when it hears that its tasks are another's", _lives_on, handover),
+        Mutant("fence: a process ends when it hears that its tasks are another's", lives_on, handover),
         Mutant(
             "fence: the predecessor of a namesake is refused, by the group or as a producer (either would do)",
             _no_namesakes,
@@ -223,6 +229,6 @@ def engine_mutants() -> list[Mutant]:
         Mutant("task: one that is revoked while it is recovered never begins", _revoked_unseen),
         Mutant("task: one that leaves executes nothing more", _executes_on, orderly),
         Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
-        Mutant("task: records of an earlier tenure are not executed", _earlier_tenures, orderly),
+        Mutant("task: records of an earlier tenure are not executed", earlier_tenures, orderly),
         Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
     ]

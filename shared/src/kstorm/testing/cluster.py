@@ -61,10 +61,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """`active`: whether spouts emit from the beginning, or only after `activate`. `at_once`: whether tasks start at once
         where they can, or step by step while others work."""
         self.topology = topology
-        ids = Random(f"ids of {seed}")
+        ids = Random(f"ids of {seed}").getrandbits
         lent = {CLOCK: lambda: self.now, **(resources or {})}
-        self._world = World(topology, Random(seed), lambda: ids.getrandbits(64) or 1, lent, tell=tell)
-        self._world.active, self._world.at_once = active, at_once
+        self._world = World(topology, Random(seed), lambda: ids(64) or 1, lent, tell=tell, at_once=at_once)
+        self._world.active = active
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._processes = Placement(self._world)
         self._world.on_crash = None if at_once else lambda process, error: self._processes.restart(process)
@@ -252,9 +252,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.begin_checkpoint(component)
         self.run_until_idle()
 
-    def disturb(self, duplicate: float, reorder: float) -> None:
-        """Lets records arrive twice, or before the one sent before them, with these probabilities."""
-        self._world.duplicate, self._world.reorder = duplicate, reorder
+    def disturb(self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0) -> None:
+        """With these probabilities records arrive twice or too early, and requests about a transaction are not answered."""
+        self._world.duplicate, self._world.reorder, self._world.unanswered = duplicate, reorder, unanswered
 
     # What happened.
 

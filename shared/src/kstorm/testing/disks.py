@@ -40,7 +40,7 @@ class Disk:
         committed = (
             written.change
             for written in changelog[how.start : high]
-            if written.transaction.fate is Fate.COMMITTED and not written.compacted
+            if written.transaction.fate is Fate.COMMITTED and not (written.is_open or written.compacted)
         )
         table.apply(committed)
         table.copy = Copy(log.topic, high - 1, now)

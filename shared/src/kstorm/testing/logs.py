@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 
 TopicPartition = tuple[str, int]
 """A topic and a partition of it."""
@@ -23,13 +24,26 @@ class Fate(Enum):
     ABORTED = auto()
 
 
+_GROUP: TopicPartition = ("__consumer_offsets", 0)
+"""Where the offsets of a transaction are; one is for one group."""
+
+
 @dataclass(eq=False)
 class Transaction:
-    """Changes and offsets that count together or not at all."""
+    """Changes and offsets that count together or not at all.
+
+    When it ends, each partition that has something of it learns that by a marker of its own; until then it is open there.
+    """
 
     began: float
     fate: Fate = Fate.OPEN
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    unmarked: dict[TopicPartition, list[Callable[[], object]]] = field(default_factory=dict)
+    """The partitions that have something of it and no marker, with what comes to pass there if it is committed."""
+
+    def is_open_at(self, place: TopicPartition) -> bool:
+        """Whether a partition does not know yet how it ended."""
+        return place in self.unmarked
 
 
 @dataclass(eq=False, slots=True)
@@ -39,12 +53,13 @@ class Written:
     change: Change
     transaction: Transaction
     at: float
+    place: TopicPartition
     compacted: bool = False
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction is."""
-        return self.transaction.fate is Fate.OPEN
+        """Whether its transaction is, as far as its partition knows."""
+        return self.transaction.is_open_at(self.place)
 
 
 class Logs:
@@ -57,10 +72,13 @@ class Logs:
         self._changes: defaultdict[TopicPartition, list[Written]] = defaultdict(list)
         self._readers: defaultdict[TopicPartition, dict[object, Callable[[], object]]] = defaultdict(dict)
         self._open: dict[object, Transaction] = {}
+        self._ending: list[tuple[object, Transaction]] = []  # those of which not all partitions know the end
         self._epochs: defaultdict[object, int] = defaultdict(int)
         self._lives: Counter[str] = Counter()  # by topic, how often it was made anew
         self.stalled: set[TopicPartition] = set()
         """Partitions that cannot be read or written at the moment."""
+        self.bring: Callable[[Callable[[], None]], object] = lambda mark: mark()
+        """How the marker of a transaction comes to a partition: at once, unless the world brings it later."""
 
     def append(self, place: TopicPartition, value: bytes) -> int:
         """Adds a record and returns its offset."""
@@ -72,13 +90,13 @@ class Logs:
 
     def append_in(self, transaction: Transaction, place: TopicPartition, value: bytes) -> int:
         """As `append`, in a transaction. Raises `ValueError` if that has ended."""
-        self._expect_open(transaction)
+        self.take_part(transaction, place)
         self._transactional[place][len(self._records[place])] = transaction
         return self.append(place, value)
 
     def stable_end(self, place: TopicPartition) -> int:
         """Up to where whoever reads what is committed may read: the first record of an open transaction, or the end."""
-        open_ones = (at for at, of in self._transactional[place].items() if of.fate is Fate.OPEN)
+        open_ones = (at for at, of in self._transactional[place].items() if of.is_open_at(place))
         return min(open_ones, default=len(self._records[place]))
 
     def committed_records(self, place: TopicPartition, start: int, end: int) -> list[tuple[int, bytes]]:
@@ -115,7 +133,9 @@ class Logs:
 
     def is_stable(self, place: TopicPartition) -> bool:
         """Whether no open transaction has an offset of this partition: until then a new reader is not answered."""
-        return not any(place in transaction.offsets for transaction in self._open.values())
+        if any(place in transaction.offsets for transaction in self._open.values()):
+            return False
+        return not any(place in ending.offsets and ending.is_open_at(_GROUP) for _, ending in self._ending)
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         """Sets where restarted consumers go on."""
@@ -141,33 +161,58 @@ class Logs:
         transaction = self._open[owner] = Transaction(now)
         return transaction
 
+    def may_begin(self, owner: object) -> bool:
+        """Whether an owner's last transaction has ended everywhere: before that it may begin no other."""
+        return not any(other == owner for other, _ in self._ending)
+
+    def open_of(self, owner: object, epoch: int) -> Transaction | None:
+        """The transaction that an owner has open, if it still is of that epoch."""
+        return self._open.get(owner) if self.newest(owner, epoch) else None
+
+    def take_part(self, transaction: Transaction, place: TopicPartition, *acts: Callable[[], object]) -> None:
+        """A partition has something of a transaction; if that is committed, `acts` come to pass when the partition learns it.
+        Raises `ValueError` if the transaction has ended."""
+        self._expect_open(transaction)
+        transaction.unmarked.setdefault(place, []).extend(acts)
+
     def write(self, transaction: Transaction, place: TopicPartition, change: Change, now: float) -> int:
         """Writes one key of a changelog; returns the record's offset. Raises `ValueError` if the transaction has ended."""
-        self._expect_open(transaction)
+        self.take_part(transaction, place)
         changes = self._changes[place]
-        changes.append(Written(change, transaction, now))
+        changes.append(Written(change, transaction, now, place))
         return len(changes) - 1
 
     def hand_in(self, transaction: Transaction, offsets: Mapping[TopicPartition, int]) -> None:
         """Adds offsets to a transaction. Raises `ValueError` if it has ended."""
-        self._expect_open(transaction)
+        self.take_part(transaction, _GROUP)
         transaction.offsets.update(offsets)
 
     def end(self, transaction: Transaction, fate: Fate) -> None:
         """Commits or aborts. Raises `ValueError` if it has ended."""
         self._expect_open(transaction)
         transaction.fate = fate
-        if fate is Fate.COMMITTED:
-            self._forget(transaction)
-        self._open = {owner: other for owner, other in self._open.items() if other is not transaction}
-        if fate is Fate.COMMITTED:
-            self._committed.update(transaction.offsets)
+        owner = next((owner for owner, other in self._open.items() if other is transaction), None)
+        self._open.pop(owner, None)
+        self._ending.append((owner, transaction))
+        self._tidy()
+        for place in list(transaction.unmarked):
+            self.bring(partial(self._mark, transaction, place))
         self._wake_all()
 
-    def _forget(self, transaction: Transaction) -> None:
-        """Its records are as all others from now on."""
-        for place, of in self._transactional.items():
-            self._transactional[place] = {at: other for at, other in of.items() if other is not transaction}
+    def _mark(self, transaction: Transaction, place: TopicPartition) -> None:
+        """A partition learns how a transaction has ended: its records are as all others from now on, or are none."""
+        acts = transaction.unmarked.pop(place)
+        self._tidy()
+        if transaction.fate is Fate.COMMITTED:
+            if place == _GROUP:
+                self._committed.update(transaction.offsets)
+            elif (of := self._transactional.get(place)) is not None:
+                self._transactional[place] = {at: other for at, other in of.items() if other is not transaction}
+            for act in acts:
+                act()
+
+    def _tidy(self) -> None:
+        self._ending = [(owner, ending) for owner, ending in self._ending if ending.unmarked]
 
     def expire_transactions(self, now: float, secs: float) -> bool:
         """Aborts those that have been open for so long; whether there was any."""
@@ -210,7 +255,7 @@ class Logs:
     def _compact(self, place: TopicPartition, now: float, tombstone_secs: float) -> None:
         newest: set[bytes] = set()
         for written in reversed(self._changes[place]):
-            if written.transaction.fate is not Fate.COMMITTED or written.compacted:
+            if written.transaction.fate is not Fate.COMMITTED or written.is_open or written.compacted:
                 continue
             key, value = written.change
             if key in newest or (value is None and now - written.at >= tombstone_secs):

@@ -36,8 +36,12 @@ class Outside(Protocol):
         """Why it does not take a record; empty if it does. Asked once for each try to write a record."""
         ...
 
-    def take(self, record: Outgoing) -> None:
-        """A record is committed."""
+    def partition(self, record: Outgoing) -> int:
+        """Into which partition it is written."""
+        ...
+
+    def take(self, record: Outgoing, partition: int) -> None:
+        """A record is committed, and its partition knows that."""
         ...
 
 

@@ -26,6 +26,7 @@ from kstorm.core.engine.effects import (
     Send,
     Transact,
 )
+from kstorm.core.engine.transaction import Transactions
 from kstorm.core.tasks import Steps
 from kstorm.testing.awaiting import Awaiting
 from kstorm.testing.disks import Disk
@@ -76,6 +77,7 @@ class Process(Actor, Generic[E]):
         self._opening: dict[int, int] = {}  # by task, the end of its changelog when it was looked at
         self._position: dict[int, int] = {}  # by task whose records are wanted
         self._sends = Sends(world)
+        self.transactions = Transactions()
         self.transacting: Transacting | None = None
         """The transaction that is under way."""
         self.epoch = world.logs.begin_epoch(name)
@@ -251,7 +253,8 @@ class Process(Actor, Generic[E]):
             self._channel.append(item)
 
     def _handle(self) -> None:
-        self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
+        if not self.world.dawdles():
+            self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
 
     def _deliver_one(self) -> None:
         self._sends.deliver_one()
@@ -378,18 +381,14 @@ class Process(Actor, Generic[E]):
         try:
             ended = transacting.go_on()
         except RefusedError as error:
-            if self.zombie:
-                self.world.count("zombie refused")
-                self.die()
-            else:
-                self.world.count(error.what)
-                self.on_ended(self)
+            self.world.count("zombie refused" if self.zombie else error.what)
+            self.die() if self.zombie else self.on_ended(self)
             return
-        if ended:
+        if ended or transacting.refused:
             self.transacting = None
+        if ended:
             self._then(self.engine.committed(transacting.effect, transacting.reached, self.world.now))
         elif transacting.refused:
-            self.transacting = None
             self._then(self.engine.refused(transacting.effect, transacting.refused, self.world.now))
 
     def _place(self, task: int) -> TopicPartition:

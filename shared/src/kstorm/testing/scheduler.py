@@ -27,6 +27,7 @@ class Actor(ABC):
         """Whether nothing wakes it but the end of its sleep; the scheduler's note."""
         self.dead = False
         """Whether it will never take a step again."""
+        scheduler.register(self)
         self.wake()
 
     @abstractmethod
@@ -39,15 +40,45 @@ class Actor(ABC):
             self._scheduler.list(self)
 
 
+class Later(Actor):
+    """Something that comes to pass by itself, and for which anybody may wait."""
+
+    def __init__(self, scheduler: "Scheduler", act: Callable[[], object], steps: int) -> None:
+        """It comes after so many steps of others, or when nobody else has anything to do."""
+        super().__init__(scheduler)
+        self._act = act
+        scheduler.put_to_sleep(self, steps)
+
+    def ready(self) -> list[Step]:
+        """It comes."""
+        return [self._come]
+
+    def _come(self) -> None:
+        self.dead = True
+        self._act()
+        self._scheduler.wake_all()
+
+
 class Scheduler:
     """The same `random` and the same actors take the same steps."""
 
     def __init__(self, random: Random) -> None:
         self._chance = random.random
+        self._actors: list[Actor] = []
         self._listed: list[Actor] = []
         self._sleepers: list[tuple[int, int, Actor]] = []  # those that wake up at one step do so in order
         self._order = itertools.count()
         self._steps = 0
+
+    def register(self, actor: Actor) -> None:
+        """There is another actor."""
+        self._actors = [other for other in self._actors if not other.dead]
+        self._actors.append(actor)
+
+    def wake_all(self) -> None:
+        """Something has happened for which anybody may have waited."""
+        for actor in self._actors:
+            actor.wake()
 
     def list(self, actor: Actor) -> None:
         """From now on the actor is asked for steps, until it has none."""

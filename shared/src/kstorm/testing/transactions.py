@@ -1,13 +1,17 @@
-"""The transaction of a checkpoint as a simulated Kafka has it: each request is a step, and so is each record's arrival."""
+"""The transaction of a checkpoint as a simulated Kafka has it: each request is a step, and so is each record's arrival.
+
+Where requests get lost (`World.unanswered`) one may not be answered: then it was carried out, or a copy of it is still on its way
+and comes at any later time. The copy knows its producer's epoch and, as Kafka's have it, not its transaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
-from kstorm.core.engine import transaction as transaction_of
-from kstorm.core.engine.transaction import Request
+from kstorm.core.engine.transaction import Answer, Request
 from kstorm.core.outbox import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.testing.group import FENCED
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 TRANSACTION_SECS = 15.0
 """After which the broker aborts a transaction that nobody ends; a real one looks every 10 s for those older than 10 s."""
 
+LATEST_COPY = 300
+"""Steps of others after which a copy of a request comes at the latest, while anything else happens."""
 
 PATIENCE_SECS = 60.0
 """For how long records that are refused are written again, until the process ends; as in the services."""
@@ -52,10 +58,9 @@ class Transacting:
         """The numbers of the records that nobody will ever take, with the reasons: then it is over."""
         self._process = process
         self._logs, self._world = process.world.logs, process.world
-        self._requests: Iterator[Request] = iter(())
-        self._next: Request | None = None
+        self._writing = process.transactions.begin()
         self._waiting: list[tuple[TopicPartition, Change | bytes]] = []  # written, and not arrived
-        self._transaction: Transaction | None = None
+        self._transaction: Transaction
         self._refused = ""
         self._generation = 0  # the one that it knew when the transaction began
         self._outside = process.world.outside
@@ -67,13 +72,17 @@ class Transacting:
         """Whether a record is for somebody outside of the cluster."""
         return out.topic == AT_COMMIT or (self._outside is not None and out.topic not in self._world.topics)
 
+    @property
+    def _next(self) -> Request | None:
+        return self._writing.next
+
     def can_go_on(self) -> bool:
         """Whether a step can be taken."""
-        if self._transaction is None:
-            member = self._process.member
-            if self._world.now < self._again_at:
+        if self._next is Request.BEGIN:
+            process = self._process
+            if self._world.now < self._again_at or not self._logs.may_begin(process.name):
                 return False
-            return not (self._refused and self._world.refusal(member, member.generation))
+            return not (self._refused and self._world.refusal(process.member, process.member.generation))
         if self._arrives() is not None:
             return True
         if self._next in (Request.FLUSH, Request.COMMIT):
@@ -92,54 +101,113 @@ class Transacting:
     def go_on(self) -> bool:
         """Takes a step, of whatever kind; whether the transaction is committed. Raises `RefusedError`."""
         try:
-            if self._transaction is None:
-                self._transaction = self._begin()
-                return False
             arrives = self._arrives()
             blocked = self._next in (Request.FLUSH, Request.COMMIT) and bool(self._waiting)
             if arrives is not None and (blocked or self._world.random.random() < 0.5):
                 self._arrived(self._transaction, *self._waiting.pop(arrives))
                 return False
-            return self._answer(self._transaction)
+            self._make_next()
+            while self._next is Request.ABORT and not self._world.unanswered:  # it is answered at once
+                self._make_next()
         except ValueError as error:  # it was ended meanwhile
             raise RefusedError(str(error)) from None
-
-    def _begin(self) -> Transaction:
-        process = self._process
-        transaction = self._logs.begin(process.name, process.epoch, self._world.now)
-        self._requests, self._waiting = transaction_of.requests(), []
-        self._next = next(self._requests)
-        self._generation = process.member.generation
-        self.reached.clear()
-        return transaction
-
-    def _answer(self, transaction: Transaction) -> bool:
-        """Kafka answers the next request."""
-        match self._next:
-            case Request.WRITE:
-                self._waiting = [
-                    (self._place(task), change) for task, some in self.effect.changes.items() for change in some
-                ]
-                inward = (out for out in self.effect.records if not self._leaves(out))
-                self._waiting += [((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward]
-            case Request.FLUSH:
-                if self._is_refused_outside(transaction):
-                    return False
-            case Request.OFFSETS:
-                offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
-                component = self._process.component
-                offsets |= {position_place(component, place): at for place, at in self.effect.positions.items()}
-                if offsets and (refusal := self._world.refusal(self._process.member, self._generation)):
-                    self._abort(transaction, refusal)
-                    return False
-                self._logs.hand_in(transaction, offsets)
-            case Request.COMMIT:
-                self._logs.end(transaction, Fate.COMMITTED)
-                self._let_out()
-        self._next = next(self._requests, None)
         return self._next is None
 
-    def _is_refused_outside(self, transaction: Transaction) -> bool:
+    def _make_next(self) -> None:
+        """Kafka answers the next request, or does not."""
+        request = self._next
+        match request:
+            case Request.REPLACE:
+                self._process.epoch = self._logs.begin_epoch(self._process.name)
+            case Request.BEGIN:
+                self._begin()
+            case Request.WRITE:
+                self._write()
+            case Request.FLUSH:
+                if self._is_refused_outside():
+                    if not self.refused:
+                        self._writing.answered(Answer.TAKEN_BACK)
+                    return
+            case Request.OFFSETS | Request.COMMIT | Request.ABORT:
+                self._writing.answered(self._ask(request))
+                return
+        self._writing.answered(Answer.DONE)
+
+    def _begin(self) -> None:
+        process = self._process
+        self._transaction = self._logs.begin(process.name, process.epoch, self._world.now)
+        self._waiting, self._refused = [], ""
+        self._generation = process.member.generation
+        self.reached.clear()
+
+    def _write(self) -> None:
+        self._waiting = [(self._place(task), change) for task, some in self.effect.changes.items() for change in some]
+        inward = (out for out in self.effect.records if not self._leaves(out))
+        self._waiting += [((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward]
+        for out in self._outward:
+            self._write_outward(out)
+
+    def _write_outward(self, out: Outgoing) -> None:
+        if out.topic == AT_COMMIT:
+            self._logs.take_part(self._transaction, (AT_COMMIT, 0), out.value)
+        elif self._outside is not None:
+            partition = self._outside.partition(out)
+            self._logs.take_part(self._transaction, (out.topic, partition), partial(self._outside.take, out, partition))
+
+    def _ask(self, request: Request) -> Answer:
+        """A request to a coordinator, which may get lost, or its answer may."""
+        world = self._world
+        if not world.unanswered or world.random.random() >= world.unanswered:
+            return self._carry_out(request)
+        if world.random.random() < 0.5:
+            self._carry_out(request)
+            world.count("answer lost")
+        else:
+            world.later(self._late_copy(request), LATEST_COPY)
+            world.count("request late")
+        return Answer.NONE
+
+    def _carry_out(self, request: Request) -> Answer:
+        if request is Request.OFFSETS:
+            return self._hand_in()
+        fate = Fate.COMMITTED if request is Request.COMMIT else Fate.ABORTED
+        if self._transaction.fate is not fate:
+            self._logs.end(self._transaction, fate)
+        return Answer.DONE
+
+    def _hand_in(self) -> Answer:
+        offsets = self._offsets()
+        if offsets and (refusal := self._world.refusal(self._process.member, self._generation)):
+            self._note_refusal(refusal)
+            self._waiting = []
+            return Answer.REFUSED
+        self._logs.hand_in(self._transaction, offsets)
+        return Answer.DONE
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        component = self._process.component
+        offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
+        return offsets | {position_place(component, place): at for place, at in self.effect.positions.items()}
+
+    def _late_copy(self, request: Request) -> Callable[[], None]:
+        """What a copy does when it comes: to the transaction that its producer has then, if the producer is the same."""
+        logs, world, name, epoch = self._logs, self._world, self._process.name, self._process.epoch
+        member, generation, offsets = self._process.member, self._generation, self._offsets()
+
+        def come() -> None:
+            hit = logs.open_of(name, epoch)
+            if hit is None:
+                return
+            if hit is not self._transaction:
+                world.count("late request in another transaction")
+            if request is not Request.OFFSETS:
+                logs.end(hit, Fate.COMMITTED if request is Request.COMMIT else Fate.ABORTED)
+            elif not world.refusal(member, generation):
+                logs.hand_in(hit, offsets)
+
+        return come
+
+    def _is_refused_outside(self) -> bool:
         """Whether it was taken back, as somebody does not take a record of it."""
         reasons = {}
         for number, out in enumerate(self.effect.records):
@@ -152,19 +220,19 @@ class Transacting:
             if isinstance(reason, ForGood)
         }
         if self.refused:
-            self._logs.end(transaction, Fate.ABORTED)
+            self._logs.end(self._transaction, Fate.ABORTED)
             self._world.count("record refused for good")
         elif found:
             number, reason = next(iter(found.items()))
-            self._write_again(transaction, f"a record for topic {self.effect.records[number].topic!r}: {reason}")
+            self._write_again(f"a record for topic {self.effect.records[number].topic!r}: {reason}")
         return bool(found)
 
-    def _write_again(self, transaction: Transaction, reason: str) -> None:
+    def _write_again(self, reason: str) -> None:
         """All of it, after a pause: a transaction without one of its records is none."""
         now, process = self._world.now, self._process
-        self._logs.end(transaction, Fate.ABORTED)
+        self._logs.end(self._transaction, Fate.ABORTED)
         self._world.count("record refused")
-        self._transaction, self._again_at = None, now + _PAUSE_SECS
+        self._again_at = now + _PAUSE_SECS
         first = isinf(self._give_up_at)
         self._give_up_at = min(self._give_up_at, now + PATIENCE_SECS)
         error = BrokerError(f"an epoch of {process.component!r} is not written: {reason}")
@@ -173,22 +241,15 @@ class Transacting:
         if now >= self._give_up_at:
             raise GivenUpError
 
-    def _let_out(self) -> None:
-        for out in self._outward:
-            if out.topic == AT_COMMIT:
-                out.value()
-            elif self._outside is not None:
-                self._outside.take(out)
-
-    def _abort(self, transaction: Transaction, refusal: str) -> None:
+    def _note_refusal(self, refusal: str) -> None:
         """It is tried again with what the process knows of the group then, unless it is fenced."""
-        self._logs.end(transaction, Fate.ABORTED)
         self._world.count(f"transaction refused: {refusal}")
         if refusal == FENCED:
+            self._logs.end(self._transaction, Fate.ABORTED)
             raise RefusedError(refusal)
         if self._process.zombie:
             self._world.count("zombie refused")
-        self._transaction, self._refused = None, refusal
+        self._refused = refusal
 
     def _arrives(self) -> int | None:
         """Which record could arrive now: the first of a partition that can be written."""

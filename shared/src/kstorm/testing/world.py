@@ -14,9 +14,11 @@ from kstorm.errors import KstormError
 from kstorm.testing.group import Group, Member
 from kstorm.testing.logs import Logs, TopicPartition
 from kstorm.testing.outside import OUTSIDE, Outside
-from kstorm.testing.scheduler import Scheduler
+from kstorm.testing.scheduler import Later, Scheduler
 from kstorm.topology import Topology
 
+LATEST_MARKER = 40
+"""Steps of others until which a partition knows how a transaction has ended, where it does not know at once."""
 MOST_ENDS = 300
 """How often the user's code may end a process until a process that ends again and again is given up."""
 
@@ -66,6 +68,10 @@ class World:
     """Probability that a record is delivered twice."""
     reorder: float = 0.0
     """Probability that a record overtakes the one before it on its way to the same partition."""
+    sluggish: float = 0.0
+    """Probability that a process, when it could look at what was polled, does not yet."""
+    unanswered: float = 0.0
+    """Probability that a request about a transaction, or its answer, gets lost; see `kstorm.testing.transactions`."""
     tell: Callable[[str], None] = untold
     """Is told what happens, in plain words."""
     seen: Counter[str] = field(default_factory=Counter)
@@ -86,6 +92,16 @@ class World:
     def __post_init__(self) -> None:
         self.topics = frozenset(self.topology.topics())
         self.scheduler = Scheduler(self.random)
+        if self.topology.config.exactly_once and not self.at_once:
+            self.delay_markers()
+
+    def delay_markers(self) -> None:
+        """From now on partitions learn one by one, and some steps later, how a transaction has ended, as Kafka's do."""
+        self.logs.bring = lambda mark: self.later(mark, LATEST_MARKER)
+
+    def later(self, act: Callable[[], object], most_steps: int) -> None:
+        """Has something come to pass at any moment up to so many steps of others."""
+        Later(self.scheduler, act, int(most_steps ** self.random.random()))
 
     @property
     def outside(self) -> Outside | None:
@@ -102,6 +118,10 @@ class World:
     def refusal(self, member: Member, generation: int) -> str:
         """Why the group takes no commit of a member that names this generation; empty if it does."""
         return member.refusal_of(generation) if self.fence else ""
+
+    def dawdles(self) -> bool:
+        """Whether a process puts off what it could do now."""
+        return self.sluggish > 0 and self.random.random() < self.sluggish
 
     def count(self, what: str) -> None:
         """Notes that something rare has happened."""

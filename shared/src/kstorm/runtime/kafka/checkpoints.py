@@ -17,9 +17,8 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kstorm.core.engine import transaction
 from kstorm.core.engine.effects import Transact
-from kstorm.core.engine.transaction import Request
+from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
 from kstorm.core.outbox import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
@@ -53,6 +52,8 @@ _AT_ONCE_SECS: Final = 1.0
 """After which librdkafka sends a request again by itself, without saying so."""
 _BATCH_BYTES: Final = 1_000_000
 """librdkafka's own default: no batch of several records is longer."""
+_BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
+"""The requests that are answered by Kafka's coordinators, and not by librdkafka or by the partitions' leaders."""
 _FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
@@ -75,7 +76,7 @@ class CheckpointWriter:
         """Seconds from the wish to write to the commit's answer."""
         self.aborted = self.replaced = 0
         self._written = 0
-        self._doubtful = False
+        self._requests = Transactions()
         self._listens = False  # to what becomes of each record: it costs, so only when one was refused in this life
         self._batch_bytes = _BATCH_BYTES
         self._producer = self._new_producer()
@@ -128,12 +129,13 @@ class CheckpointWriter:
             started = time.monotonic()
             deadline = started + _PATIENCE_SECS
             refused = False
+            writing = self._requests.begin()
             while True:
                 metadata = await self._consumer.group_metadata(anew=refused)
+                attempt = _Attempt(changelog, pairs, effect.records, places, metadata)
                 try:
-                    transact = partial(self._transact, changelog, pairs, effect.records, places, metadata)
-                    writing = self._on_thread(transact)
-                    last = await asyncio.wait_for(writing, _PATIENCE_SECS)
+                    attempting = self._on_thread(partial(self._attempt, writing, attempt))
+                    last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
                 except (
                     TimeoutError
                 ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
@@ -177,61 +179,74 @@ class CheckpointWriter:
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def _transact(
-        self,
-        changelog: str,
-        pairs: Sequence[tuple[int, bytes, bytes | None]],
-        records: Sequence[Outgoing],
-        places: list[TopicPartition],
-        metadata: Any,
-    ) -> dict[int, int]:
-        last: dict[int, int] = {}
-        refusals = Refusals(records, changelog)
+    def _attempt(self, writing: Writing, attempt: "_Attempt") -> dict[int, int]:
+        """Makes requests until all is committed, or a transaction is taken back: then it raises what that means."""
+        while (request := writing.next) is not None:
+            before = time.monotonic()
+            try:
+                answer = self._make(request, attempt)
+            except (RecordsRefusedError, _AbortedError):
+                writing.answered(Answer.TAKEN_BACK)
+                raise
+            except KafkaException as error:
+                cause: KafkaError = error.args[0]
+                answer = self._answer_of(request, cause, attempt)
+                if answer is Answer.TAKEN_BACK:
+                    self._take_back()
+                    writing.answered(answer)
+                    raise _AbortedError(cause.str()) from None
+                if answer is Answer.REFUSED:
+                    attempt.refused = cause
+            writing.answered(answer, at_once=request not in _BY_COORDINATORS or _is_at_once(before))
+            if request is Request.ABORT and answer is Answer.DONE and attempt.refused is not None:
+                raise self._fenced(attempt.refused) or _AbortedError(attempt.refused.str())
+        return attempt.last
 
-        def report(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                last[message.partition() or 0] = message.offset() or 0
-            else:
-                refusals.add_change(error)
-
-        try:
-            if self._doubtful:
+    def _make(self, request: Request, attempt: "_Attempt") -> Answer:
+        producer = self._producer
+        match request:
+            case Request.REPLACE:
                 self._replace_producer()
-            self._producer.begin_transaction()
-            for request in transaction.requests():
-                match request:
-                    case Request.WRITE:
-                        for partition, key, value in pairs:
-                            produce_when_room(self._producer, changelog, value, key, partition, report)
-                        self._produce(records, range(len(records)), refusals, listens=self._listens)
-                    case Request.FLUSH:
-                        self._flush(refusals)
-                        if refusals:
-                            self._refuse(records, refusals)
-                    case Request.OFFSETS:
-                        self._ask(lambda: self._hand_in(places, metadata))
-                    case Request.COMMIT:
-                        self._ask(lambda: self._producer.commit_transaction(_CALL_SECS))
-        except KafkaException as error:
-            cause: KafkaError = error.args[0]
-            if refused := not_allowed(cause):
-                self._take_back()
-                raise self._failed(refused) from None
-            if is_of_a_record(cause) and not self._listens:
-                self._listens = True
-                self._take_back()
-                raise _AbortedError(cause.str()) from None
-            self._abort(cause)
-        return last
+            case Request.BEGIN:
+                producer.begin_transaction()
+            case Request.WRITE:
+                for partition, key, value in attempt.pairs:
+                    produce_when_room(producer, attempt.changelog, value, key, partition, attempt.report)
+                records = attempt.records
+                self._produce(records, range(len(records)), attempt.refusals, listens=self._listens)
+            case Request.FLUSH:
+                self._flush(attempt.refusals)
+                if attempt.refusals:
+                    self._refuse(attempt.records, attempt.refusals)
+            case Request.OFFSETS:
+                self._hand_in(attempt)
+            case Request.COMMIT:
+                producer.commit_transaction(_CALL_SECS)
+            case Request.ABORT:
+                producer.abort_transaction(_CALL_SECS)
+        return Answer.DONE
 
-    def _hand_in(self, places: list[TopicPartition], metadata: Any) -> None:
+    def _answer_of(self, request: Request, cause: KafkaError, attempt: "_Attempt") -> Answer:
+        """What an error says of a request. Raises it as one that ends the process, if it is one."""
+        if request in _BY_COORDINATORS and cause.retriable() and time.monotonic() < attempt.deadline:
+            return Answer.NONE
+        if refused := not_allowed(cause):
+            self._take_back()
+            raise self._failed(refused) from None
+        if is_of_a_record(cause) and not self._listens:
+            self._listens = True
+            return Answer.TAKEN_BACK
+        if request is not Request.ABORT and cause.txn_requires_abort():
+            return Answer.REFUSED
+        raise (self._fenced(attempt.refused or cause) or self._failed(cause.str())) from None
+
+    def _hand_in(self, attempt: "_Attempt") -> None:
         """Adds the offsets to the transaction. If that does not come back, another producer writes all of it again: no commit was
         asked for, and Kafka lets none of this producer through any more when that one begins."""
-        hand_in = partial(self._producer.send_offsets_to_transaction, places, metadata, _CALL_SECS)
+        hand_in = partial(self._producer.send_offsets_to_transaction, attempt.places, attempt.metadata, _CALL_SECS)
         try:
             self._offsets_caller.call(hand_in, _STUCK_SECS)
         except NotInTimeError:
-            self._doubtful = True
             raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
 
     def _produce(
@@ -286,27 +301,14 @@ class CheckpointWriter:
     def _take_back(self) -> None:
         """Ends a transaction in which records were refused. The producer is replaced before the next one, which ends it as well if
         it did not end here: after a refused record librdkafka may drop some of the next transaction's."""
-        self._doubtful = True
         self._producer.purge()
         if not self._producer.flush(_SLICE_SECS):  # else the abort would wait for those who listen
             with suppress(KafkaException):
                 self._producer.abort_transaction(_AT_ONCE_SECS)
 
-    def _ask(self, call: Callable[[], object]) -> None:
-        """Makes a request whose late copy could hit the next transaction: librdkafka's transactions carry no number. If it was
-        not answered at once it may have been sent twice, and the producer is replaced before the next one: the epoch of the new
-        one has the broker refuse whatever of the old one is still on its way."""
-        before = time.monotonic()
-        try:
-            self._insist(call)
-        finally:
-            if time.monotonic() - before > _AT_ONCE_SECS:
-                self._doubtful = True
-
     def _replace_producer(self, *, alone: bool = False) -> None:
         self._producer = self._new_producer(alone=alone)
         self._insist(lambda: self._producer.init_transactions(_CALL_SECS))
-        self._doubtful = False
         self.replaced += 1
 
     def _insist(self, call: Callable[[], object]) -> None:
@@ -321,28 +323,51 @@ class CheckpointWriter:
             else:
                 return
 
-    def _abort(self, cause: KafkaError, *, must: bool = False) -> None:
-        """Takes the transaction back, which would else keep readers waiting until it times out; raises what that means."""
-        failed: FencedError | BrokerError | None = None
-        must = must or cause.txn_requires_abort()
-        if cause.code() in _FENCED:
-            failed = FencedError(
-                f"{self._settings.instance!r} was paused or replaced, and its tasks are another process's now "
-                f"({cause.str()}): this checkpoint is not written"
-            )
-        elif not must:
-            failed = self._failed(cause.str())
-        if must:
-            try:
-                self._insist(lambda: self._producer.abort_transaction(_CALL_SECS))
-            except KafkaException as error:
-                failed = failed or self._failed(error.args[0].str())
-        raise failed or _AbortedError(cause.str())
+    def _fenced(self, cause: KafkaError) -> FencedError | None:
+        """The error, if it says that the tasks are another process's."""
+        if cause.code() not in _FENCED:
+            return None
+        return FencedError(
+            f"{self._settings.instance!r} was paused or replaced, and its tasks are another process's now "
+            f"({cause.str()}): this checkpoint is not written"
+        )
 
     def _failed(self, reason: str) -> BrokerError:
         return BrokerError(
             f"a checkpoint could not be written to Kafka at {self._settings.bootstrap_servers}: {reason}"
         )
+
+
+def _is_at_once(before: float) -> bool:
+    return time.monotonic() - before <= _AT_ONCE_SECS
+
+
+class _Attempt:
+    """What one transaction is to hold, and what has come of it."""
+
+    def __init__(
+        self,
+        changelog: str,
+        pairs: Sequence[tuple[int, bytes, bytes | None]],
+        records: Sequence[Outgoing],
+        places: list[TopicPartition],
+        metadata: Any,
+    ) -> None:
+        self.changelog, self.pairs, self.records, self.places = changelog, pairs, records, places
+        self.metadata = metadata
+        self.last: dict[int, int] = {}
+        """The last offset of each partition of the changelog that has something of it."""
+        self.refusals = Refusals(records, changelog)
+        self.refused: KafkaError | None = None
+        """Why all of it can only be taken back."""
+        self.deadline = time.monotonic() + _PATIENCE_SECS
+
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        """What has become of a record of the changelog."""
+        if error is None:
+            self.last[message.partition() or 0] = message.offset() or 0
+        else:
+            self.refusals.add_change(error)
 
 
 class _AbortedError(Exception):

@@ -119,6 +119,10 @@ class Topics:
             )
         return log
 
+    def choose_partition(self, topic: str, key: bytes | None) -> int:
+        """That of a key; without one, each in turn."""
+        return (next(self._turn) if key is None else crc32(key)) % max(1, len(self.partitions(topic)))
+
     def append(
         self,
         topic: str,
@@ -131,7 +135,7 @@ class Topics:
     ) -> FakeRecord:
         """Adds a record: to the partition of its key, or to each in turn if it has none. Raises `TopicError`."""
         if partition is None:
-            partition = (next(self._turn) if key is None else crc32(key)) % max(1, len(self.partitions(topic)))
+            partition = self.choose_partition(topic, key)
         log = self.log(topic, partition)
         offset = log.end if offset is None else offset
         if offset < log.end:

@@ -23,7 +23,8 @@ _CALLS = 2
 class KafkaCluster(LocalCluster):
     """Runs a topology on a `FakeKafka`, whose `cluster` makes it.
 
-    The seed says when the servers act, too: `act` lets them do one thing. KafkaSpouts live by the cluster's clock.
+    The seed says when the servers act, too: `act` lets them do one thing. KafkaSpouts live by the cluster's clock. The records of
+    one epoch come to different partitions at different steps, as the markers of Kafka's transactions do.
     """
 
     def __init__(
@@ -35,6 +36,8 @@ class KafkaCluster(LocalCluster):
         self._sinks = [bolt.id for bolt in topology.bolts if isinstance(bolt.component, KafkaBolt)]
         self._reported = False
         super().__init__(topology, seed, resources, **arguments)
+        if topology.config.exactly_once:
+            self._world.delay_markers()
 
     def step(self) -> bool:
         """Takes one step of one process or of the servers, by chance; False if nothing can be done now."""

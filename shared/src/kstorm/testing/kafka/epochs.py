@@ -38,7 +38,11 @@ class CommittedRecords:
             return str(missing)
         return ""
 
-    def take(self, record: Outgoing) -> None:
+    def partition(self, record: Outgoing) -> int:
+        """See `Outside.partition`."""
+        return self._topics.choose_partition(record.topic, as_bytes(record.key))
+
+    def take(self, record: Outgoing, partition: int) -> None:
         """See `Outside.take`. It is lost with its topic, if that is gone by now."""
         with suppress(TopicError):
             self._topics.append(
@@ -46,6 +50,7 @@ class CommittedRecords:
                 as_bytes(record.key),
                 as_bytes(record.value),
                 as_headers(None if record.headers is None else list(record.headers)),
+                partition,
             )
 
 

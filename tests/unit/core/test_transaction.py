@@ -1,0 +1,70 @@
+"""What is asked of Kafka for one transaction, and what follows from each answer."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from kstorm.core.engine.transaction import ORDER, Answer, Request, Transactions
+
+DONE, NONE, REFUSED, TAKEN_BACK = Answer.DONE, Answer.NONE, Answer.REFUSED, Answer.TAKEN_BACK
+WRITE, FLUSH, OFFSETS, COMMIT = ORDER
+BEGIN, ABORT, REPLACE = Request.BEGIN, Request.ABORT, Request.REPLACE
+
+
+def asked(transactions: Transactions, answers: Iterable[Answer], *, late: int = -1) -> list[Request]:
+    """The requests for one thing that is written, if these are the first answers and all else is done at once; but for number
+    `late`, which takes its time."""
+    writing, made, given = transactions.begin(), list[Request](), iter(answers)
+    while writing.next is not None:
+        made.append(writing.next)
+        writing.answered(next(given, DONE), at_once=len(made) - 1 != late)
+    return made
+
+
+def test_records_have_arrived_before_offsets_are_handed_in() -> None:
+    """And then it is committed."""
+    assert asked(Transactions(), []) == [BEGIN, WRITE, FLUSH, OFFSETS, COMMIT]
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_what_has_no_answer_is_asked_for_again(number: int) -> None:
+    """It may have been done: writing all of it again would be twice."""
+    transactions = Transactions()
+    before = [BEGIN, *ORDER]
+    made = asked(transactions, [*[DONE] * number, NONE, NONE])
+    assert made == [*before[:number], before[number], before[number], *before[number:]]
+    assert asked(transactions, []) == [REPLACE, BEGIN, *ORDER]
+    assert asked(transactions, []) == [BEGIN, *ORDER]
+
+
+def test_what_is_refused_is_taken_back_and_written_again() -> None:
+    """By the same producer, as the abort was answered."""
+    answers = [DONE, DONE, DONE, REFUSED, DONE, DONE, DONE, DONE, DONE, REFUSED]
+    once = [BEGIN, WRITE, FLUSH, OFFSETS]
+    assert asked(Transactions(), answers) == [*once, ABORT, *once, COMMIT, ABORT, *once, COMMIT]
+
+
+def test_an_abort_is_asked_for_again_too() -> None:
+    """And its late copy could end the next transaction."""
+    made = asked(Transactions(), [DONE, DONE, DONE, REFUSED, NONE])
+    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, ABORT, REPLACE, BEGIN, *ORDER]
+
+
+@pytest.mark.parametrize("late", [3, 4])
+def test_a_producer_whose_request_took_long_is_replaced(late: int) -> None:
+    """Before the next transaction, not amid this one."""
+    transactions = Transactions()
+    assert asked(transactions, [], late=late) == [BEGIN, *ORDER]
+    assert asked(transactions, []) == [REPLACE, BEGIN, *ORDER]
+
+
+def test_an_abort_that_took_long_is_followed_by_another_producer() -> None:
+    """Its copy would take back half of what is written again."""
+    made = asked(Transactions(), [DONE, DONE, DONE, REFUSED], late=4)
+    assert made == [BEGIN, WRITE, FLUSH, OFFSETS, ABORT, REPLACE, BEGIN, *ORDER]
+
+
+def test_a_producer_with_a_refused_record_is_replaced() -> None:
+    """The transaction was ended before anything is asked."""
+    made = asked(Transactions(), [DONE, DONE, TAKEN_BACK])
+    assert made == [BEGIN, WRITE, FLUSH, REPLACE, BEGIN, *ORDER]
