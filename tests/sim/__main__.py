@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.mutants:
         from tests.sim.hunt import hunt
 
-        return hunt(arguments.workers, arguments.report, console)
+        return hunt(arguments.workers, arguments.report, console, arguments.guarantee)
     from tests.sim.many import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)

@@ -1,16 +1,24 @@
 """Each rule switched off in turn: how many schedules it takes until that is noticed."""
 
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.sim.exactly_once.mutants import mutants as exactly_once_mutants
+from tests.sim.kinds import AT_LEAST_ONCE, EXACTLY_ONCE
+from tests.sim.mutant import Mutant
 from tests.sim.mutants import mutants
 
+_MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {AT_LEAST_ONCE: mutants, EXACTLY_ONCE: exactly_once_mutants}
 
-def hunt(workers: int, page: Path | None, console: Console) -> int:
+
+def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
     """Hunts every mutant and prints the seeds it took; 1 if one is not found within its bound."""
     table = Table("rule that is switched off", "seeds until noticed", "how it shows")
     rows = ["| rule that is switched off | seeds until noticed | how it shows |", "| --- | --- | --- |"]
@@ -19,7 +27,8 @@ def hunt(workers: int, page: Path | None, console: Console) -> int:
         console.status("hunting mutants"),
         ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool,
     ):
-        for mutant, found in zip(mutants(), pool.map(_hunt, range(len(mutants()))), strict=True):
+        own = _MUTANTS[kind]()
+        for mutant, found in zip(own, pool.map(partial(_hunt, kind), range(len(own))), strict=True):
             missed += found is None
             seeds, how = (str(found[0]), _shortly(found[1])) if found else (f"not within {mutant.within}", "")
             table.add_row(mutant.rule, seeds, how)
@@ -31,8 +40,8 @@ def hunt(workers: int, page: Path | None, console: Console) -> int:
     return 1 if missed else 0
 
 
-def _hunt(number: int) -> tuple[int, str] | None:
-    return mutants()[number].hunt()
+def _hunt(kind: str, number: int) -> tuple[int, str] | None:
+    return _MUTANTS[kind]()[number].hunt()
 
 
 def _shortly(violation: str) -> str:

@@ -11,6 +11,7 @@ from os import cpu_count
 import pytest
 
 from tests.sim.exactly_once.mutants import mutants
+from tests.sim.exactly_once.small import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.mutant import Mutant
 
@@ -29,10 +30,20 @@ def test_everything_counts_once() -> None:
         "scale",
         "stall",
         "compaction",
+        "answer lost",
+        "request late",
         "zombie refused",
         "transaction refused: ILLEGAL_GENERATION",
     ]
     assert {what: met[what] for what in wanted if met[what] < SCHEDULES / 2} == {}
+
+
+def test_everything_counts_once_in_a_small_world() -> None:
+    """Processes that are taken for dead and that move, amid transactions whose requests get lost; some tuples are dead letters."""
+    seen = sum((explore_small_world(seed).seen for seed in range(SCHEDULES)), Counter[str]())
+    assert {
+        what: seen[what] for what in ("answer lost", "request late", "zombie refused") if seen[what] < SCHEDULES
+    } == {}
 
 
 @pytest.mark.timeout(900)

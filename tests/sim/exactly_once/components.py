@@ -30,15 +30,15 @@ _RAISE = 0.04
 class Trouble:
     """Raises now and then. Copies of a component share it, so that a replay of a tuple is not as the first time."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, random: Random, often: float = _RAISE) -> None:
+        self._random, self._often = random, often
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Trouble":
         return self
 
     def maybe(self) -> None:
-        """Raises with a small probability."""
-        if self._random.random() < _RAISE:
+        """Raises, `often`."""
+        if self._random.random() < self._often:
             raise ValueError("now and then")
 
 
@@ -72,6 +72,10 @@ class Messages(Positioned, Spout):
                 self._at[partition] = at + 1
                 self.collector.emit((number, f"key{number % 4}"), message_id=number)
                 return
+
+    def fail(self, message_id: int) -> None:
+        """Never called; it does what such spouts do."""
+        self.collector.emit((message_id, f"key{message_id % 4}"), message_id=message_id)
 
     def positions(self) -> Mapping[tuple[str, int], int]:
         """See `Positioned.positions`."""

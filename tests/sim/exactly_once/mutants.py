@@ -1,24 +1,33 @@
-"""The rules of exactly once, and the engine, the tasks or the simulated readers without each.
+"""The rules of exactly once, and kstorm without each.
 
-But for "committed" the mutants take them out of what production runs. That a transaction has the offsets of all tasks is held by
-the unit tests of the engine: who is refused by it has mostly other offsets in it too.
+The mutants take the rules out of what production runs. The exceptions are Kafka's own: that everybody reads committed records and
+stable offsets, that a changelog is read to an end below which nothing is open, that a group looks at generations.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, Slot
-from kstorm.core.engine.effects import Transact
+from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, Progress, Slot
+from kstorm.core.engine.effects import Effect, Keep, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import EpochEngine
 from kstorm.core.engine.slot import Phase
+from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
+from kstorm.core.engine.units import Unit
 from kstorm.core.exact import UndoableState
 from kstorm.core.exact.collector import ExactCollector
+from kstorm.core.exact.spout_task import ExactSpoutTask
 from kstorm.core.exact.task import ExactBoltTask
 from kstorm.core.exact.unfinished import Left, Unfinished
+from kstorm.core.spout_task import SpoutTask
 from kstorm.testing.logs import Logs
+from kstorm.testing.process import Process
+from kstorm.testing.processes import BoltProcess
+from kstorm.testing.world import World
+from tests.sim.engine_mutants import earlier_tenures, lives_on, offsets_first, unstable_offsets
+from tests.sim.exactly_once.small import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.mutant import Mutant
 
@@ -97,8 +106,128 @@ def _positions_before() -> AbstractContextManager[object]:
     return patch.object(ExactSpoutEngine, "_now_at", lambda self: {})
 
 
+# The transaction.
+
+
+def _gives_up_asking() -> AbstractContextManager[object]:
+    def asked(request: Request) -> Generator[Request, Answer, Answer]:
+        answer = yield request
+        return Answer.TAKEN_BACK if answer is Answer.NONE else answer
+
+    return patch.object(Writing, "_asked", staticmethod(asked))
+
+
+def _keeps_its_producer() -> AbstractContextManager[object]:
+    never = property(lambda self: False, lambda self, value: None)
+    return patch.object(Transactions, "doubtful", never, create=True)
+
+
+def _forgets_what_is_refused() -> AbstractContextManager[object]:
+    def once(self: Writing) -> Generator[Request, Answer, None]:
+        yield Request.BEGIN
+        if (yield from self._in_order()) is Answer.REFUSED:
+            yield Request.ABORT
+
+    return patch.object(Writing, "_all", once)
+
+
+def _offsets_that_moved() -> AbstractContextManager[object]:
+    cut = ExactBoltEngine.cut
+
+    def moved(self: ExactBoltEngine) -> Any:
+        before = {slot.index: slot.progress.committed for slot in self.slots.values()}
+        changes, offsets, positions = cut(self)
+        return changes, {task: at for task, at in offsets.items() if at != before[task]}, positions
+
+    return patch.object(ExactBoltEngine, "cut", moved)
+
+
+def _never_looks_at_generations() -> AbstractContextManager[object]:
+    return patch.object(World, "fence", False)
+
+
+def _reads_open_changelogs() -> AbstractContextManager[object]:
+    return patch.object(Process, "_has_ended", lambda *_: True)
+
+
+@contextmanager
+def _offsets_first_and_read_last() -> Iterator[None]:
+    """Both guards are off: offsets are handed in before the records are written, and whoever takes over looks at the end of the
+    changelog before it knows the offset, which it then waits for."""
+    with offsets_first(), _offsets_read_last():
+        yield
+
+
+@contextmanager
+def _offsets_read_last() -> Iterator[None]:
+    """Whoever takes a task of a bolt over looks at the end of the changelog before it knows the offset."""
+    has_ended, recover = BoltProcess._has_ended, BoltProcess._open
+
+    def ended(self: Any, task: int, high: int) -> bool:
+        return has_ended(self, task, high) and self._is_stable_now(task)
+
+    def late(self: Any, task: int) -> None:
+        offset = self.world.logs.committed(self._place(task))
+        self.engine.slots[task].progress = Progress(offset)
+        recover(self, task)
+
+    with (
+        patch.object(BoltProcess, "_is_stable_now", Process._is_stable, create=True),
+        patch.object(BoltProcess, "_is_stable", lambda *_: True),
+        patch.object(BoltProcess, "_has_ended", ended),
+        patch.object(BoltProcess, "_open", late),
+    ):
+        yield
+
+
+def _disk_first() -> AbstractContextManager[object]:
+    written_as = EpochEngine._written_as
+
+    def ahead(self: Any, transact: Transact) -> Routine:
+        self._effects.append(Keep(transact.changes, dict.fromkeys(transact.changes, -1)))
+        yield from written_as(self, transact)
+
+    return patch.object(EpochEngine, "_written_as", ahead)
+
+
+def _letters_at_once() -> AbstractContextManager[object]:
+    drain = EpochEngine._drain
+
+    def early(self: Any) -> None:
+        letters, self.outbox.letters = self.outbox.letters, []
+        super(EpochEngine, self)._send(Unit(), [self._written(letter.letter) for letter in letters])
+        drain(self)
+
+    return patch.object(EpochEngine, "_drain", early)
+
+
+def _cuts_amid_executions() -> AbstractContextManager[object]:
+    turn = EpochEngine._turn
+
+    def hasty(self: Any) -> list[Effect]:
+        if not self._writing and self._is_due:
+            self._start(self._epoch())
+        found: list[Effect] = turn(self)
+        return found
+
+    return patch.object(EpochEngine, "_turn", hasty)
+
+
+# The tasks.
+
+
+def _takes_all_for_held() -> AbstractContextManager[object]:
+    return patch(
+        "kstorm.core.exact.unfinished.Left", lambda row, attempts, waits, ack_val: Left(row, attempts, False, ack_val)
+    )
+
+
+def _replays() -> AbstractContextManager[object]:
+    return patch.object(ExactSpoutTask, "tick", SpoutTask.tick)
+
+
 def mutants() -> list[Mutant]:
-    """Every rule that the small world can show."""
+    """Every rule, in the world that shows it."""
     rules: list[tuple[str, Off]] = [
         ("outputs: what is sent leaves in the transaction", _sends_at_once),
         ("committed: everybody reads what is committed", _reads_everything),
@@ -114,5 +243,28 @@ def mutants() -> list[Mutant]:
         ("unfinished: with what was anchored to it", _forgets_what_hangs_on_them),
         ("held: a held tuple that is executed again only reminds the bolt", _counts_held_ones_in_full),
         ("release: a task is let go of after the commit", _lets_go_before_the_commit),
+        ("clock: a time-out replays nothing", _replays),
+        ("whole: an epoch has whole executions", _cuts_amid_executions),
     ]
-    return [Mutant(f"exactly once, {rule}", off, explore_exactly_once, 1000) for rule, off in rules]
+    small: list[tuple[str, Off]] = [
+        ("ask: what is not answered is asked for again, and never written again", _gives_up_asking),
+        ("producer: it is replaced after a request that was not answered at once", _keeps_its_producer),
+        ("same: what is refused is written again as it was", _forgets_what_is_refused),
+        ("tenure: what was fetched in an earlier tenure of a task is not executed", earlier_tenures),
+        ("dead: a process ends when it hears that its tasks are another's", lives_on),
+        (
+            "flush: records arrive before offsets are handed in, or offsets are read before the changelog (either would do)",
+            _offsets_first_and_read_last,
+        ),
+        ("fence: each transaction has the offsets of all tasks", _offsets_that_moved),
+        ("generation: offsets come with their process's generation and name", _never_looks_at_generations),
+        ("changelog: who takes over waits for what is open in it", _reads_open_changelogs),
+        ("stable: who takes over waits for offsets that are open", unstable_offsets),
+        ("disk: it gets an epoch after the commit", _disk_first),
+        ("letters: dead letters are in the transaction", _letters_at_once),
+        ("fresh: what was never executed to its end is executed in full", _takes_all_for_held),
+    ]
+    return [
+        *(Mutant(f"exactly once, {rule}", off, explore_exactly_once, 1000) for rule, off in rules),
+        *(Mutant(f"exactly once, {rule}", off, explore_small_world, 4000) for rule, off in small),
+    ]

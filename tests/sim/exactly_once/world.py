@@ -38,6 +38,7 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
     topology = _topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
         try:
+            cluster.disturb(unanswered=random.choice((0.0, 0.1)))
             report.faults = _among_faults(cluster, random)
             for _ in range(_ROUNDS):
                 cluster.advance_time(1.0)
@@ -56,6 +57,7 @@ def _topology(random: Random) -> Topology:
         topology_processing_guarantee=EXACTLY_ONCE,
         topology_acker_executors=random.choice([0, 1, 2]),
         topology_acker_tasks=2,
+        topology_message_timeout_secs=5,
         topology_bolt_retry_limit=1000,
         topology_bolt_retry_initial_delay_ms=10,
         topology_bolt_retry_delay_max_ms=100,
@@ -84,6 +86,7 @@ def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
             cluster.step()
         fault = _draw(cluster, random.choice(names), random)
         struck[fault] += 1
+    cluster.disturb()
     cluster.heal()
     cluster.bury()
     return struck

@@ -1,0 +1,152 @@
+"""A small exactly-once world, for what is rare in the other one: a spout, a bolt with state on one or two processes, its output.
+
+Only the bolt's processes are struck, mostly amid a transaction. Requests about transactions get lost, come late, or have their
+answers lost. Tuples fail, and some become dead letters. In the end each message is counted in exactly one committed record, or is
+in exactly one dead letter.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from kstorm.core.wire import TupleFrame, decode
+from kstorm.errors import KstormError
+from kstorm.testing import LocalCluster
+from kstorm.testing.placement import DiskFate, Heir
+from kstorm.testing.unfinished import unfinished_tasks
+from kstorm.testing.world import World, untold
+from kstorm.topology import (
+    BasicOutputCollector,
+    Config,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from kstorm.topology.config import EXACTLY_ONCE
+from tests.sim.exactly_once.components import End, Messages, Trouble
+from tests.sim.schedule import Report, ViolationError
+
+_MESSAGES = 6
+_BOLT = "count"
+_ROUNDS = 12  # seconds of calm, at most
+_HEIRS: tuple[Heir, ...] = ("stranger", "namesake", "others")
+_DISKS: tuple[DiskFate, ...] = ("kept", "kept", "lost", "old")
+
+
+class Tally(StatefulBasicBolt):
+    """Counts by key. It raises now and then, when the state has the tuple already."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        self._trouble = trouble
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """What was counted, and as the how many-th of its key."""
+        declarer.declare("id", "key", "count")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Raises behind its effects."""
+        count = self.state.get(tuple["key"], 0) + 1
+        self.state.put(tuple["key"], count)
+        collector.emit((*tuple.values, count))
+        self._trouble.maybe()
+
+
+def explore_small_world(seed: int, tell: Callable[[str], None] = untold) -> Report:
+    """Runs the schedule of a seed. Raises `ViolationError`."""
+    random = Random(f"small {seed}")
+    steps = random.choice((30, 60, 120))
+    report = Report(seed, _MESSAGES, steps=steps)
+    with LocalCluster(_topology(random), seed, tell=tell, at_once=False) as cluster:
+        try:
+            cluster.disturb(unanswered=random.choice((0.0, 0.3)))
+            _world(cluster).sluggish = random.choice((0.0, 0.95))
+            report.faults = _among_faults(cluster, random, steps)
+            _in_calm(cluster)
+            _reckon(cluster)
+        except (ViolationError, KstormError) as error:
+            raise ViolationError(f"seed {seed}: {error}") from None
+        report.seen, report.seconds = cluster.seen, cluster.now
+    return report
+
+
+def _topology(random: Random) -> Topology:
+    config = Config(
+        topology_processing_guarantee=EXACTLY_ONCE,
+        topology_acker_executors=0,
+        topology_bolt_retry_limit=1,
+        topology_bolt_retry_initial_delay_ms=10,
+    )
+    trouble = Trouble(Random(random.random()), random.choice((0.0, 0.3)))
+    builder = TopologyBuilder("small", config)
+    builder.set_spout("messages", Messages([list(range(_MESSAGES))]))
+    bolt = builder.set_bolt(_BOLT, Tally(trouble), random.choice((1, 2))).set_num_tasks(2)
+    bolt.fields_grouping("messages", "key")
+    builder.set_bolt("counted", End()).shuffle_grouping(_BOLT)
+    return builder.build()
+
+
+def _among_faults(cluster: LocalCluster, random: Random, steps: int) -> Counter[str]:
+    struck: Counter[str] = Counter()
+    for _ in range(steps):
+        for _ in range(random.randint(1, 8)):
+            cluster.step()
+        struck[_strike(cluster, _victim(cluster, random), random)] += 1
+    return struck
+
+
+def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
+    """Does one thing, to this process if to any, and says what."""
+    faults: list[tuple[str, int, Callable[[], object]]] = [
+        ("nothing", 40, lambda: None),
+        ("epoch", 30, lambda: cluster.begin_checkpoint(_BOLT)),
+        ("kill", 4, lambda: cluster.crash(_BOLT, number, random.choice(_DISKS))),
+        ("zombie", 8, lambda: cluster.pause(_BOLT, number, random.choice(_HEIRS), random.random() < 0.7)),
+        ("scale", 8, lambda: cluster.scale(_BOLT, random.randint(1, 2))),
+        ("time", 10, lambda: cluster.advance_time(0.1, run=False)),
+        ("stall", 3, lambda: cluster.stall(*(cluster.any_place(random) or ("none", 0)))),
+        ("heal", 6, cluster.heal),
+    ]
+    ((name, _, strike),) = random.choices(faults, [weight for _, weight, _ in faults])
+    strike()
+    return name
+
+
+def _victim(cluster: LocalCluster, random: Random) -> int:
+    """A process that is amid a transaction, if there is one."""
+    processes = cluster.processes(_BOLT)
+    amid = [number for number, process in enumerate(processes) if process.transacting is not None]
+    return random.choice(amid or range(len(processes)))
+
+
+def _in_calm(cluster: LocalCluster) -> None:
+    cluster.disturb()
+    cluster.heal()
+    world = _world(cluster)
+    world.sluggish = 0.0
+    for _ in range(_ROUNDS):
+        cluster.advance_time(1.0)
+        if not unfinished_tasks(world):
+            break
+    cluster.bury()
+
+
+def _world(cluster: LocalCluster) -> World:
+    return cluster.processes(_BOLT)[0].world
+
+
+def _reckon(cluster: LocalCluster) -> None:
+    records = cluster.sent(cluster.topology.bolt_topic("counted"))
+    rows = [row for record in records for row in zip(*decode(TupleFrame, record).columns, strict=True)]
+    letters = [json.loads(letter.value or b"{}")["values"]["id"] for letter in cluster.dead_letters]
+    found, wanted = Counter([number for number, _, _ in rows] + letters), Counter(range(_MESSAGES))
+    if found != wanted:
+        raise ViolationError(f"counted: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
+    by_key: dict[str, list[int]] = {}
+    for _, key, count in rows:
+        by_key.setdefault(key, []).append(count)
+    for key, counts in by_key.items():
+        if sorted(counts) != list(range(1, len(counts) + 1)):
+            raise ViolationError(f"the counts of {key!r} are {sorted(counts)}")
