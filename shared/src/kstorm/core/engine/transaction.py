@@ -46,7 +46,8 @@ class Answer(Enum):
     REFUSED = auto()
     """Nothing of the transaction can be committed any more."""
     TAKEN_BACK = auto()
-    """A record was refused, and the transaction was ended without an answer being waited for."""
+    """It was ended without an answer being waited for, before a commit was asked for: a record was refused, or the offsets were not
+    taken in time."""
 
 
 ORDER: Final = (Request.WRITE, Request.FLUSH, Request.OFFSETS, Request.COMMIT)
