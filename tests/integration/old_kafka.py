@@ -3,11 +3,11 @@
 Its jars are fetched when the first one starts, and only then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kstorm.local.jars import old_kafka_jars
-from kstorm.local.server_settings import write_properties
+from kstorm.local.server_settings import BROKER, write_properties
 from kstorm.local.servers import EmbeddedKafka
 
 _LOGGING = {
@@ -21,8 +21,16 @@ _LOGGING = {
 class OldKafka(EmbeddedKafka):
     """One broker on 127.0.0.1, of the cluster that has its metadata at `zookeeper`: `host:port/chroot`."""
 
-    def __init__(self, workdir: Path, zookeeper: str, *, broker: int = 1, name: str = "old-kafka") -> None:
-        super().__init__(workdir, name=f"{name}-{broker}", heap="256m", quick_start=True)
+    def __init__(
+        self,
+        workdir: Path,
+        zookeeper: str,
+        *,
+        broker: int = 1,
+        name: str = "old-kafka",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(workdir, name=f"{name}-{broker}", heap="256m", settings=settings, quick_start=True)
         self._zookeeper, self._broker = zookeeper, broker
 
     def _prepare(self) -> Sequence[str | Path]:
@@ -36,14 +44,12 @@ class OldKafka(EmbeddedKafka):
 
     def _all_settings(self) -> dict[str, str]:
         return {
+            **BROKER,
             "broker.id": str(self._broker),
             "zookeeper.connect": self._zookeeper,
             # A killed broker loses its partitions to another one, or may come back, once its session is over.
             "zookeeper.session.timeout.ms": "3000",
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_directory / "log"),
-            "auto.create.topics.enable": "false",
-            "offsets.topic.num.partitions": "1",
-            "offsets.topic.replication.factor": "1",
-            "log.cleaner.dedupe.buffer.size": "16777216",
+            **self._settings,
         }

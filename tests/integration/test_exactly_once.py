@@ -7,6 +7,7 @@ import pytest
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, running
+from tests.integration.old_kafka import OldKafka
 
 EXACTLY_ONCE = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
 TEXT = [f"one two w{number % 7}" for number in range(8_000)]
@@ -34,15 +35,34 @@ def test_kills_of_every_kind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """SIGKILL to each kind of process amid the work, twice."""
     with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
-        names = [worker.name for worker in engine.processes.workers]
-        share = len(TEXT) // (2 * len(names))
-        for number, name in enumerate(names * 2):
-            engine.produce(TEXT[number * share : (number + 1) * share])
-            engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
-            engine.worker(name).process.kill()
-            engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
-        engine.produce(TEXT[2 * len(names) * share :])
-        engine.await_done("sentences")
-        check_exactly(engine, TEXT)
+        kill_each_kind(engine)
+
+
+@pytest.mark.long
+def test_kills_of_every_kind_on_kafka_3_9(
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last series before 4, with its metadata in ZooKeeper."""
+    with (
+        OldKafka(tmp_path, f"{zookeeper.connect}/{topic_prefix}") as old,
+        running("wordcount", topic_prefix, old, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine,
+    ):
+        kill_each_kind(engine)
+
+
+def kill_each_kind(engine: Engine) -> None:
+    """SIGKILL to each kind of process amid the work, twice; then asserts that everything counts once."""
+    names = [worker.name for worker in engine.processes.workers]
+    share = len(TEXT) // (2 * len(names))
+    for number, name in enumerate(names * 2):
+        engine.produce(TEXT[number * share : (number + 1) * share])
+        engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+        engine.worker(name).process.kill()
+        engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
+    engine.produce(TEXT[2 * len(names) * share :])
+    engine.await_done("sentences")
+    check_exactly(engine, TEXT)
