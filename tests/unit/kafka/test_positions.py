@@ -65,6 +65,9 @@ class Reader:
     def problem(self) -> KstormError | None:
         return self.broken
 
+    def close(self) -> None:
+        pass
+
 
 def positioned(
     store: Store,

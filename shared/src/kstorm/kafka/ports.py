@@ -183,6 +183,10 @@ class PositionReader(Protocol):
         """Why it cannot be looked up at the moment; None if it can."""
         ...
 
+    def close(self) -> None:
+        """Ends what is being looked up, and the connection. May wait for some seconds."""
+        ...
+
 
 OnDelivery = Callable[[object | None, object], None]
 """Called once per written record with an error, or None if the broker has it; the second argument is the record."""

@@ -121,3 +121,4 @@ class PositionedOffsets:
     def close(self) -> None:
         """See `OffsetStore.close`."""
         self._store.close()
+        self._reader.close()

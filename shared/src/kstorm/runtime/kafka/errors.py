@@ -7,13 +7,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
 
-_NOT_ALLOWED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+NOT_ALLOWED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> None:
     """Raises `BrokerError` for an error after which this consumer will never read `topic`; `group` is the consumer group that
     it is a member of, if it is."""
-    if error.code() in _NOT_ALLOWED:
+    if error.code() in NOT_ALLOWED:
         as_whom, both = ("", "it") if group is None else (f" as one of the group {group!r}", "both")
         raise BrokerError(f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}")
     if error.fatal() or error.code() == KafkaError._FATAL:

@@ -1,58 +1,81 @@
 """Looks up what a spout's consumer group has committed of its source: the `PositionReader` of `kstorm.kafka.ports`."""
 
-from concurrent.futures import Future
-from typing import Any, Final
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError, KstormError
 from kstorm.kafka.ports import Partition
+from kstorm.runtime.kafka.errors import NOT_ALLOWED, raise_first_error
 from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 20.0
+_CALL_SECS: Final = 5.0
+_PAUSE_SECS: Final = 0.1
+_AT_ONCE: Final = 8  # a partition that waits for a transaction shall not keep the others waiting
 
 
 class GroupPositions:
-    """Of one consumer group. Used on the event loop; nothing here waits."""
+    """Of one consumer group. Used on the event loop, where nothing but `close` waits. It asks by a consumer that is no member: an
+    admin client that goes while it is asked can end the process, or keep it from ending (librdkafka 2.16.0)."""
 
     def __init__(self, settings: Settings, group: str) -> None:
         self._settings, self._group = settings, group
-        self._admin = AdminClient({**settings.client_config, "client.id": f"{settings.instance}-positions"})
-        self._asked: dict[Partition, Future[Any]] = {}
+        self._consumer = Consumer(
+            {
+                **settings.client_config,
+                "client.id": f"{settings.instance}-positions",
+                "group.id": group,
+                "isolation.level": "read_committed",  # what is open in a transaction may be ours: its outcome is waited for
+            }
+        )
+        self._closing = threading.Event()
+        self._asking = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="positions")
+        self._asked: dict[Partition, Future[int]] = {}
         self._problem: BrokerError | None = None
 
     def position(self, partition: Partition) -> int | None:
         """See `PositionReader.position`."""
         future = self._asked.get(partition)
         if future is None:
-            place = TopicPartition(*partition)
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(self._group, [place])],
-                require_stable=True,  # what is open in a transaction may be ours: its outcome is waited for
-                request_timeout=_ANSWER_SECS,
-            )
-            self._asked[partition] = asked[self._group]
+            self._asked[partition] = self._asking.submit(self._ask, partition)
             return None
         if not future.done():
             return None
         del self._asked[partition]
         try:
-            (found,) = future.result().topic_partitions
+            offset = future.result()
         except KafkaException as error:
-            self._refused(error.args[0].str())
-            return None
-        if found.error is not None:
-            self._refused(found.error.str())
+            self._problem = BrokerError(
+                f"the offsets of the group {self._group!r} cannot be read from Kafka at {self._settings.bootstrap_servers}: "
+                f"{error.args[0].str()}"
+            )
             return None
         self._problem = None
-        return int(found.offset) if found.offset >= 0 else -1
+        return offset if offset >= 0 else -1
 
     def problem(self) -> KstormError | None:
         """See `PositionReader.problem`."""
         return self._problem
 
-    def _refused(self, reason: str) -> None:
-        self._problem = BrokerError(
-            f"the offsets of the group {self._group!r} cannot be read from Kafka at {self._settings.bootstrap_servers}: {reason}"
-        )
+    def close(self) -> None:
+        """See `PositionReader.close`. A look-up under way delays it by up to 5 s."""
+        self._closing.set()
+        self._asking.shutdown(cancel_futures=True)
+        self._consumer.close()
+
+    def _ask(self, partition: Partition) -> int:
+        deadline = time.monotonic() + _ANSWER_SECS
+        while True:
+            try:
+                found = self._consumer.committed([TopicPartition(*partition)], timeout=_CALL_SECS)
+                raise_first_error(found)
+            except KafkaException as error:
+                over = error.args[0].code() in NOT_ALLOWED or time.monotonic() > deadline
+                if over or self._closing.wait(_PAUSE_SECS):
+                    raise
+            else:
+                return found[0].offset

@@ -77,3 +77,6 @@ class FakePositions:
     def problem(self) -> KstormError | None:
         """None: who is away has said so as the keeper of the offsets."""
         return None
+
+    def close(self) -> None:
+        """See `PositionReader.close`."""

@@ -1,0 +1,56 @@
+"""What a spout's group has committed of its source, asked of a real Kafka."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kstorm.kafka.ports import Partition
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.positions import GroupPositions
+from kstorm.runtime.service.settings import Settings
+from tests.conftest import Eventually
+from tests.integration.engine import make_topics
+
+
+@pytest.fixture
+def positions(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[GroupPositions]:
+    """Make a source of two partitions, and ask for the positions of a group."""
+    make_topics(kafka.bootstrap, {topic_prefix: 2})
+    made = GroupPositions(Settings(topology="a:b", bootstrap_servers=kafka.bootstrap), topic_prefix)
+    yield made
+    made.close()
+
+
+def found(positions: GroupPositions, partition: Partition, eventually: Eventually) -> int | None:
+    """The next answer."""
+    answers: list[int | None] = []
+
+    def answered() -> bool:
+        answers.append(positions.position(partition))
+        return answers[-1] is not None
+
+    eventually(answered, 30)
+    return answers[-1]
+
+
+def test_a_position_that_is_open_in_a_transaction_is_waited_for(
+    kafka: EmbeddedKafka, topic_prefix: str, positions: GroupPositions, eventually: Eventually
+) -> None:
+    """And keeps no other waiting; each time the committed one is looked up anew."""
+    first, second = Partition(topic_prefix, 0), Partition(topic_prefix, 1)
+    assert found(positions, first, eventually) == -1
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_prefix})
+    producer.init_transactions(30)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
+    for offset in (7, 8):
+        producer.begin_transaction()
+        place = TopicPartition(*first, offset)
+        producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), 30)
+        for _ in range(3):
+            assert found(positions, second, eventually) == -1
+            assert positions.position(first) is None
+        producer.commit_transaction(30)
+        assert found(positions, first, eventually) == offset
+        assert positions.problem() is None
+    consumer.close()
