@@ -57,8 +57,8 @@ def test_topics_are_made_once_and_exactly(
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
     topology = topologies.wordcount()
     settings = Settings(topology="unused", bootstrap_servers=kafka.bootstrap)
-    created = ensure_topics(topology, settings)
+    created = ensure_topics(topology, settings).created
     assert set(created) == set(topology.topics()) | set(topology.changelogs())
-    assert ensure_topics(topology, settings) == []
+    assert ensure_topics(topology, settings).created == []
     found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
     assert {name: len(found[name].partitions) for name in topology.topics()} == topology.topics()

@@ -52,7 +52,7 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> 
     deadline = time.monotonic() + wait
     while True:
         try:
-            created = ensure_topics(topology, settings)
+            created = ensure_topics(topology, settings).created
         except BrokerError as error:
             if time.monotonic() > deadline:
                 raise

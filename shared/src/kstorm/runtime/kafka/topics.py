@@ -5,7 +5,7 @@ tasks, or acks to an acker that never saw the init. So a service that finds anot
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -23,9 +23,17 @@ from kstorm.topology import Topology
 _TIMEOUT = 20.0
 
 
-def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
-    """Creates the topics that are missing, then checks all; returns the created ones. Safe to call from many processes. With
-    exactly once the groups of the bolts learn where to begin in what is new (`commit_beginnings`).
+class EnsuredTopics(NamedTuple):
+    """What was found, and what was made."""
+
+    created: list[str]
+    all: Collection[str]
+    """Whatever Kafka has, other topologies' too."""
+
+
+def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
+    """Creates the topics that are missing, then checks all. Safe to call from many processes. With exactly once the groups of the
+    bolts learn where to begin in what is new (`commit_beginnings`).
 
     Raises `TopicError` on a wrong partition count or a changelog that would lose what it holds, `BrokerError` if no broker
     answers.
@@ -43,10 +51,10 @@ def ensure_topics(topology: Topology, settings: Settings) -> list[str]:
         for name, future in (admin.client.create_topics(missing) if missing else {}).items()
         if _was_created(name, future)
     ]
-    _check(topology, admin, {name: plan.partitions for name, plan in wanted.items()})
+    found = _check(topology, admin, {name: plan.partitions for name, plan in wanted.items()}, existing)
     _check_changelogs(topology, admin, [name for name in topology.changelogs() if name not in created])
     commit_beginnings(topology, settings)
-    return created
+    return EnsuredTopics(created, found.keys())
 
 
 def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
@@ -72,14 +80,13 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
     return True
 
 
-def _check(topology: Topology, admin: Admin, wanted: dict[str, int]) -> None:
-    """A topic just created may not be in the metadata yet: wait for it, then compare."""
+def _check(topology: Topology, admin: Admin, wanted: dict[str, int], found: dict[str, int]) -> dict[str, int]:
+    """A topic just created may not be in the metadata yet: wait for it, then compare. Returns all that there are."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
-        found = admin.partition_counts()
         wrong = {name: count for name, count in wanted.items() if found.get(name) != count}
         if not wrong:
-            return
+            return found
         for name, count in wrong.items():
             if found.get(name):
                 raise TopicError(
@@ -87,6 +94,7 @@ def _check(topology: Topology, admin: Admin, wanted: dict[str, int]) -> None:
                     "a task count cannot change while a topology lives; use the old number, or another topology name"
                 )
         _rest_until(deadline, *wrong)
+        found = admin.partition_counts()
 
 
 def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> None:

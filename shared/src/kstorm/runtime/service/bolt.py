@@ -20,7 +20,7 @@ from kstorm.runtime.service.own_metrics import own_samples, own_totals
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.tally import Totals
-from kstorm.runtime.store.left import has_topic, left_error, read_left
+from kstorm.runtime.store.left import left_error, read_left
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
@@ -71,7 +71,7 @@ class BoltDriver(Driver[BoltEngine]):
         if self._store is not None:
             self._store.lend(await self.open_writer())
         else:
-            self._was_exact = await asyncio.to_thread(has_topic, self._changelog, self.settings)
+            self._was_exact = self._changelog in self.topics
 
     async def after_leave(self) -> None:
         """Closes what the process lent to the bolts, and the writer."""

@@ -8,7 +8,7 @@ process at once, and the work is done again from what is committed.
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Generic, TypeVar
 
@@ -65,6 +65,8 @@ class Driver(Generic[E]):
     """The consumer group that spreads the tasks."""
     reads = True
     """Whether the records of the group's topic are the engine's input."""
+    topics: Collection[str] = ()
+    """The topics that there were when the process began."""
     from_committed = False
     """Whether a task that has no committed offset ends the process."""
 

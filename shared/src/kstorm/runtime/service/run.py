@@ -30,8 +30,9 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
             settings.log_level, settings.log_format, service=kind, component=settings.component or kind
         )
         _make_data_dir(settings)
-        ensure_topics(topology, settings)
+        topics = ensure_topics(topology, settings)
         driver = make_driver(settings, topology, log)
+        driver.topics = topics.all
     except KstormError as error:
         print(f"kstorm-{kind}: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -8,15 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from kstorm.core.exact.unfinished import check_row, is_unfinished_key, read_pair
 from kstorm.errors import LostInputError
-from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.checkpoints import Pair
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.changelog import Changelog
-
-
-def has_topic(topic: str, settings: Settings) -> bool:
-    """Whether Kafka has a topic. Blocks; raises `BrokerError` if no broker answers."""
-    return topic in Admin(settings).partition_counts()
 
 
 def read_left(changelog: str, task: int, settings: Settings) -> Mapping[bytes, bytes]:
