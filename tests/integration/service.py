@@ -14,7 +14,7 @@ def start_service(kind: str, tmp_path: Path, **environment: str) -> "subprocess.
         "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
         "KSTORM_TEST_PREFIX": "unused",
         "KSTORM_DATA_DIR": str(tmp_path / "data"),
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
         **environment,
     }
     return subprocess.run(

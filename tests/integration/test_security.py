@@ -22,6 +22,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
+from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
 from kstorm.core.outbox import Outgoing
 from kstorm.kafka import KafkaHosts, SpoutConfig
@@ -73,8 +74,8 @@ class Secured:
             **{name.replace("_", "."): value for name, value in changes.items()},
         }
 
-    def allow(self, prefix: str) -> None:
-        """Gives the user what docs/security.md says that one needs, for the topology of a test."""
+    def allow(self, prefix: str, *, transactions: bool = True) -> None:
+        """Gives the user what docs/security.md says that one needs, for the topology of a test; or all but its `transactions`."""
         name, source, sink = topologies.names(prefix)
         topic, group, transaction = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
         own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
@@ -85,7 +86,7 @@ class Secured:
                 for to in (may.CREATE, may.DESCRIBE, may.DESCRIBE_CONFIGS, may.READ, may.WRITE)
             ),
             (group, f"{name}.", own, may.READ),
-            (transaction, f"{name}.", own, may.WRITE),
+            *([(transaction, f"{name}.", own, may.WRITE)] if transactions else []),
             (topic, source, exactly, may.READ),
             (group, name, exactly, may.READ),  # the id of the SpoutConfig
             (topic, sink, exactly, may.WRITE),
@@ -237,6 +238,41 @@ def test_a_user_who_may_not_is_told_what(secured: Secured, topic_prefix: str, tm
         KSTORM_KAFKA_PROPERTIES=json.dumps(secured.properties(sasl_username=STRANGER)),
     )
     assert_refused(ended, f"would not create the topic '{topic_prefix}.", "Authorization failed")
+
+
+def test_a_user_without_transactional_ids_is_told_so(
+    secured: Secured,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At once, by the service that needs one. `kstorm prepare` says what it did not try, as its user may be another one."""
+    secured.allow(topic_prefix, transactions=False)
+    environment = {
+        "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
+        "KSTORM_TEST_PREFIX": topic_prefix,
+        "KSTORM_TEST_GUARANTEE": "exactly_once",
+        "KSTORM_BOOTSTRAP_SERVERS": secured.kafka.secure("valid"),
+        "KSTORM_KAFKA_PROPERTIES": json.dumps(secured.properties()),
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as prepared:
+        main(["prepare"])
+    assert prepared.value.code == 0
+    assert (
+        f"not tried whether Kafka keeps transactions: Kafka at {secured.kafka.secure('valid')}"
+        in capsys.readouterr().out
+    )
+    started = time.monotonic()
+    ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_INSTANCE="split-0", **environment)
+    assert time.monotonic() - started < 20
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stdout + ended.stderr
+    last = ended.stdout.strip().splitlines()[-1]
+    assert f"did not let the transactional id '{topic_prefix}.split-split-0' in" in last
+    assert "allow this user WRITE on the transactional ids of its topology" in last
 
 
 def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:

@@ -8,6 +8,7 @@ import typer
 from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
 from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.topology import Topology
 
@@ -53,6 +54,7 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> 
     while True:
         try:
             created = ensure_topics(topology, settings).created
+            _check_transactions(topology, settings)
         except BrokerError as error:
             if time.monotonic() > deadline:
                 raise
@@ -61,3 +63,11 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> 
         else:
             print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}")
             return
+
+
+def _check_transactions(topology: Topology, settings: Settings) -> None:
+    """Whoever prepares may be another user than the services are."""
+    try:
+        check_transactions(topology, settings)
+    except TransactionalIdError as error:
+        print(f"not tried whether Kafka keeps transactions: {error}", flush=True)

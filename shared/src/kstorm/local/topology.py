@@ -25,6 +25,7 @@ from kstorm.local.topics import topic_names
 from kstorm.local.view import LiveView
 from kstorm.local.watch import Watch
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from kstorm.runtime.kafka.transactions import check_transactions
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
@@ -73,6 +74,7 @@ def run(options: TopologyOptions, console: Console) -> int:
             topology=options.reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
         )
         ensure_topics(topology, settings)
+        check_transactions(topology, settings)
         for topic, partitions in options.topics:
             create_topic(settings, topic, partitions)
         sources = _provide_sources(topology, settings, create=options.bootstrap is None)

@@ -33,6 +33,7 @@ from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.local.view import LiveView
 from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.kafka.transactions import check_transactions
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from kstorm.topology.config import EXACTLY_ONCE
@@ -138,6 +139,7 @@ class Demo:
                 stack.enter_context(cleaned_up(settings, stage.topology, topics, stage.offsets_path))
                 stack.callback(self._say, "removing what this run has made on your servers")
             ensure_topics(stage.topology, settings)
+            check_transactions(stage.topology, settings)
             create_demo_topics(settings, stage.source, stage.sink)
             self._say(
                 f"topics: {stage.source} with {SOURCE_PARTITIONS} partitions, {stage.sink}, and the topology's own"

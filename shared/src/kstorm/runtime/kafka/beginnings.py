@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError, LostOffsetError
 from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.internal_topics import OFFSETS, why_give_up
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 _ANSWER_SECS: Final = 20.0
-_PATIENCE_SECS: Final = 60.0  # brokers that have just started make the topic of all groups' offsets first
 _LOOK_SECS: Final = 0.2
 _END: Final = -1  # in place of a time
 _AT_WORK: Final = (  # what a group says that has members: they have committed what they needed
@@ -104,17 +104,21 @@ def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
             "logger": CLIENT_LOG,
         }
     )
-    deadline = time.monotonic() + _PATIENCE_SECS
+    started = time.monotonic()
     try:
         while True:
             try:
                 _commit_what_is_missing(consumer, [TopicPartition(topic, task) for task in range(tasks)])
             except KafkaException as error:
                 cause = error.args[0]
-                if cause.code() in _REFUSED or time.monotonic() > deadline:
+                if cause.code() in _REFUSED:
                     raise BrokerError(
                         f"Kafka would not let the bolt of the topic {topic!r} begin: {cause.str()}; it takes the right READ on the "
                         "group and the topic of that name"
+                    ) from None
+                if why := why_give_up(OFFSETS, settings, started):
+                    raise BrokerError(
+                        f"Kafka at {settings.bootstrap_servers} keeps no offsets of the group {topic!r} ({cause.str()}): {why}"
                     ) from None
                 time.sleep(_LOOK_SECS)
             else:

@@ -26,6 +26,7 @@ from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
 from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
+from kstorm.runtime.kafka.transactions import FENCED, TRANSACTION_SECS, TRIAL_SECS, begin_transactions
 from kstorm.runtime.service.metrics import Latency, Sample
 from kstorm.runtime.service.settings import Settings
 
@@ -33,13 +34,6 @@ T = TypeVar("T")
 
 Pair = tuple[bytes, bytes | None]
 """A key and its value; None deletes it."""
-
-TRANSACTION_SECS: Final = 10.0
-"""After which the broker aborts a transaction whose process died amid it. It looks every 10 s by default
-(`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to wait twice as long."""
-
-_TRIAL_SECS: Final = 50.0
-"""The same for one in which records are tried one by one."""
 
 _CALL_SECS: Final = 10.0
 _STUCK_SECS: Final = 5.0
@@ -54,7 +48,6 @@ _BATCH_BYTES: Final = 1_000_000
 """librdkafka's own default: no batch of several records is longer."""
 _BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
 """The requests that are answered by Kafka's coordinators, and not by librdkafka or by the partitions' leaders."""
-_FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
 
 
 class CheckpointWriter:
@@ -84,7 +77,7 @@ class CheckpointWriter:
     def _new_producer(self, *, alone: bool = False) -> Producer:
         """With `alone`, each record is a batch of its own."""
         settings = self._settings
-        milliseconds = int((_TRIAL_SECS if alone else TRANSACTION_SECS) * 1000)
+        milliseconds = int(_seconds(alone=alone) * 1000)
         return Producer(
             {
                 **settings.client_config,
@@ -101,15 +94,11 @@ class CheckpointWriter:
         )
 
     async def open(self) -> None:
-        """Ends what a former life of this process left open. Raises `BrokerError` if Kafka refuses it or does not answer."""
-        try:
-            await self._on_thread(lambda: self._insist(lambda: self._producer.init_transactions(_CALL_SECS)))
-        except KafkaException as error:
-            raise BrokerError(
-                f"the checkpoints of {self._settings.instance!r} cannot begin: Kafka at {self._settings.bootstrap_servers} did "
-                f"not let the transactional id {self._id!r} in: {error.args[0].str()}. Is it running, and may this user WRITE "
-                "with transactional ids of that prefix?"
-            ) from None
+        """Ends what a former life of this process left open. Raises as `begin_transactions` does."""
+        await self._on_thread(partial(self._begin, TRANSACTION_SECS))
+
+    def _begin(self, seconds: float) -> None:
+        begin_transactions(self._producer, self._id, seconds, self._settings)
 
     async def write(self, changelog: str, effect: Transact) -> dict[int, int]:
         """Writes changes by partition and records, and commits input offsets and positions, all or nothing; returns the last
@@ -308,24 +297,12 @@ class CheckpointWriter:
 
     def _replace_producer(self, *, alone: bool = False) -> None:
         self._producer = self._new_producer(alone=alone)
-        self._insist(lambda: self._producer.init_transactions(_CALL_SECS))
+        self._begin(_seconds(alone=alone))
         self.replaced += 1
-
-    def _insist(self, call: Callable[[], object]) -> None:
-        """Calls again what may be called again."""
-        deadline = time.monotonic() + _PATIENCE_SECS
-        while True:
-            try:
-                call()
-            except KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise
-            else:
-                return
 
     def _fenced(self, cause: KafkaError) -> FencedError | None:
         """The error, if it says that the tasks are another process's."""
-        if cause.code() not in _FENCED:
+        if cause.code() not in FENCED:
             return None
         return FencedError(
             f"{self._settings.instance!r} was paused or replaced, and its tasks are another process's now "
@@ -336,6 +313,10 @@ class CheckpointWriter:
         return BrokerError(
             f"a checkpoint could not be written to Kafka at {self._settings.bootstrap_servers}: {reason}"
         )
+
+
+def _seconds(*, alone: bool) -> float:
+    return TRIAL_SECS if alone else TRANSACTION_SECS
 
 
 def _is_at_once(before: float) -> bool:

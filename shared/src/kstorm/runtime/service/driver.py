@@ -52,8 +52,7 @@ E = TypeVar("E", bound=Engine[Any])
 # How often a process looks for what nobody wakes it for. Each look costs some 50 µs, idle or not.
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
-_STOP_SECONDS = 10.0
-_REVOKE_SECONDS = 60.0
+_STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
 
 
 class Driver(Generic[E]):
@@ -80,6 +79,7 @@ class Driver(Generic[E]):
         self.remark = ""
         """What to know of a process although nothing is wrong with it."""
         self._stopping = False
+        self._exit_code = 2  # until it has begun: what is wrong before that, somebody has to mend
         self._standby = Standby(log)
         self._beat = time.monotonic()
         self._planned = inf
@@ -192,7 +192,11 @@ class Driver(Generic[E]):
             reads=self.reads,
             from_committed=self.from_committed,
         )
-        await self.before_join()
+        try:
+            await self.before_join()
+        except KstormError as error:
+            self.fatal(error)
+        self._exit_code = 1
         self.consumer.start()
         self._background = [self.background(self._pump()), self.background(self._housekeeping())]
         self.log.info("started", instance=self.settings.instance, pid=os.getpid())
@@ -216,7 +220,7 @@ class Driver(Generic[E]):
             self.log.error("fatal", error=str(error))
         else:
             self.log.error("fatal", exc_info=error)
-        os._exit(1)
+        os._exit(self._exit_code)
 
     async def open_writer(self) -> CheckpointWriter:
         """Opens what writes the process's checkpoints."""

@@ -1,0 +1,123 @@
+"""Why brokers keep no transactions, or no offsets of groups, found out when they did not: to a client they only say "try again".
+
+Both are records in a topic of Kafka's own, which the brokers make when it is first needed, by settings of theirs. Whoever may not
+look into those is told where to look.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
+
+from kstorm.errors import KstormError
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+
+_ANSWER_SECS: Final = 5.0
+_PATIENCE_SECS: Final = 50.0
+_STARTING_SECS: Final = 20.0  # the same with fewer brokers than a topic is to have replicas: more may be starting
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+class InternalTopic(NamedTuple):
+    """A topic of Kafka's own, and the brokers' settings that it is made by."""
+
+    name: str
+    replication: str
+    min_isr: str
+    """It becomes the topic's `min.insync.replicas`."""
+
+
+TRANSACTIONS: Final = InternalTopic(
+    "__transaction_state", "transaction.state.log.replication.factor", "transaction.state.log.min.isr"
+)
+OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.factor", _MIN_ISR)
+
+
+def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
+    """Once it is no use to wait any longer for what was asked `since` then: what is wrong, and what to do. Empty before that:
+    brokers that restart are waited for. Blocks for some seconds."""
+    waited = time.monotonic() - since
+    if waited < _STARTING_SECS:
+        return ""
+    found = _trouble(topic, settings)
+    return found.reason if found.lasting or waited > _PATIENCE_SECS else ""
+
+
+class _Trouble(NamedTuple):
+    reason: str
+    lasting: bool
+    """Whether the topic was never made, so that no broker that comes back will end it."""
+
+
+def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
+    """As far as this user may see."""
+    try:
+        admin = Admin(settings)
+        brokers = set(admin.client.list_topics(timeout=_ANSWER_SECS).brokers)
+    except (KafkaException, KstormError):
+        return _Trouble("no broker answers", lasting=False)
+    partitions = _partitions(topic.name, admin)
+    if partitions is None:
+        return _missing(topic, len(brokers), _settings(admin, ResourceType.BROKER, str(min(brokers, default=1))))
+    needed = int(_settings(admin, ResourceType.TOPIC, topic.name).get(_MIN_ISR) or 0)
+    for partition in partitions:
+        replicas, in_sync = ({node.id for node in nodes} for nodes in (partition.replicas, partition.isr))
+        if partition.leader is None or partition.leader.id not in brokers or len(in_sync) < needed:
+            away = sorted(replicas - brokers)
+            return _Trouble(
+                f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync in partition {partition.id}"
+                + (f", and needs {needed} ({topic.min_isr})" if needed else "")
+                + (f": start the brokers {', '.join(map(str, away))}" if away else f": lower its {_MIN_ISR}"),
+                lasting=False,
+            )
+    return _Trouble(
+        f"look into the brokers' logs for its topic {topic.name!r}: {topic.replication} must not be above the number of brokers "
+        f"({len(brokers)}), nor {topic.min_isr} above the replicas in sync",
+        lasting=False,
+    )
+
+
+def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _Trouble:
+    wanted = int(found.get(topic.replication) or 0)
+    if wanted <= brokers:
+        return _Trouble(
+            f"its topic {topic.name!r} is not there: look into the brokers' logs whether they could not make it; "
+            f"{topic.replication} must not be above their number ({brokers})",
+            lasting=False,
+        )
+    return _Trouble(
+        f"{topic.replication}={wanted} in the settings of the brokers, and there {'is 1' if brokers == 1 else f'are {brokers}'}, "
+        f"so its topic {topic.name!r} cannot be made: start {wanted - brokers} more, or set it to {brokers} and restart them",
+        lasting=True,
+    )
+
+
+def broker_setting(name: str, settings: Settings) -> str:
+    """A setting of the brokers, as one of them has it; empty if this user may not look. Blocks for some seconds."""
+    try:
+        admin = Admin(settings)
+        brokers = admin.client.list_topics(timeout=_ANSWER_SECS).brokers
+    except (KafkaException, KstormError):
+        return ""
+    return _settings(admin, ResourceType.BROKER, str(min(brokers, default=1))).get(name) or ""
+
+
+def _partitions(topic: str, admin: Admin) -> list[Any] | None:
+    """None if the topic is not there; none of them if this user may not look."""
+    asked = admin.client.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECS)
+    try:
+        return list(asked[topic].result().partitions)
+    except KafkaException as error:
+        return None if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else []
+
+
+def _settings(admin: Admin, kind: ResourceType, name: str) -> dict[str, str]:
+    resource = ConfigResource(kind, name)
+    try:
+        found = admin.client.describe_configs([resource], request_timeout=_ANSWER_SECS)[resource].result()
+    except KafkaException:
+        return {}
+    return {name: entry.value for name, entry in found.items()}

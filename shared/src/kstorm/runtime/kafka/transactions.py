@@ -1,0 +1,85 @@
+"""Has Kafka let a producer in that writes in transactions; or says why it does not, with what to do."""
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kstorm.errors import BrokerError, ConfigError, FencedError
+from kstorm.runtime.kafka.internal_topics import TRANSACTIONS, broker_setting, why_give_up
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+
+TRANSACTION_SECS: Final = 10.0
+"""After which the broker aborts a transaction whose process died amid it. It looks every 10 s by default
+(`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to wait twice as long."""
+
+TRIAL_SECS: Final = 50.0
+"""The same for one in which records are tried one by one."""
+
+FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
+
+_CALL_SECS: Final = 10.0
+
+
+class TransactionalIdError(BrokerError):
+    """The user has no right to a transactional id."""
+
+
+def begin_transactions(producer: Producer, transactional_id: str, seconds: float, settings: Settings) -> None:
+    """Ends what a former life of this producer left open. `seconds` are those of its `transaction.timeout.ms`.
+
+    Blocks for at most a minute. Raises `TransactionalIdError`, `ConfigError` if the brokers allow no such transaction,
+    `FencedError` if another process has the same id, `BrokerError` that names what is wrong with the brokers.
+    """
+    started = time.monotonic()
+    while True:
+        try:
+            producer.init_transactions(_CALL_SECS)
+        except KafkaException as error:
+            _raise_if_final(error.args[0], transactional_id, seconds, settings)
+            if why := why_give_up(TRANSACTIONS, settings, started):
+                raise BrokerError(
+                    f"Kafka at {settings.bootstrap_servers} keeps no transactions ({error.args[0].str()}): {why}"
+                ) from None
+        else:
+            return
+
+
+def _raise_if_final(error: KafkaError, transactional_id: str, seconds: float, settings: Settings) -> None:
+    where, code = f"Kafka at {settings.bootstrap_servers}", error.code()
+    if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        asked, known = int(seconds * 1000), broker_setting("transaction.max.timeout.ms", settings)
+        raise ConfigError(
+            f"{where} allows no transaction.timeout.ms={asked}, which kstorm asks for: transaction.max.timeout.ms"
+            f"{f'={known}' if known else ''} in the settings of the brokers is below; set it to {asked} or more"
+        )
+    if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        raise TransactionalIdError(
+            f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}; allow this user WRITE on the "
+            "transactional ids of its topology (docs/security.md)"
+        )
+    if code in FENCED:
+        raise FencedError(f"another process has begun with the transactional id {transactional_id!r} ({error.str()})")
+    if not error.retriable():
+        raise BrokerError(f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}")
+
+
+def check_transactions(topology: Topology, settings: Settings) -> None:
+    """Before a topology starts: tries whether Kafka keeps the transactions that it will have, if any. Blocks, and raises, as
+    `begin_transactions` does."""
+    if not topology.config.exactly_once and not topology.changelogs():
+        return
+    seconds = TRIAL_SECS if topology.config.exactly_once else TRANSACTION_SECS
+    name = f"{topology.name}.__prepare"
+    producer = Producer(
+        {
+            **settings.client_config,
+            "client.id": name,
+            "transactional.id": name,
+            "transaction.timeout.ms": int(seconds * 1000),
+        }
+    )
+    with suppress(FencedError):  # another one who tries has been let in
+        begin_transactions(producer, name, seconds, settings)

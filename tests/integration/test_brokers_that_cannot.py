@@ -1,0 +1,105 @@
+"""Brokers that keep no transactions, or no offsets of groups: whoever needs them says which setting it is, and ends."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kstorm.cli.__main__ import main
+from kstorm.errors import BrokerError
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka import internal_topics, transactions
+from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.kafka.transactions import check_transactions
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+from tests.conftest import Eventually
+from tests.integration import topologies
+from tests.integration.old_kafka import OldKafka
+from tests.integration.service import start_service
+
+
+@pytest.fixture
+def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
+    """Build one that is processed exactly once."""
+    monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
+    monkeypatch.setenv("KSTORM_TEST_GUARANTEE", "exactly_once")
+    return topologies.wordcount()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for seconds where a service waits for a minute."""
+    monkeypatch.setattr(transactions, "_CALL_SECS", 2.0)
+    monkeypatch.setattr(internal_topics, "_STARTING_SECS", 3.0)
+    monkeypatch.setattr(internal_topics, "_PATIENCE_SECS", 5.0)
+
+
+def settings(*kafkas: EmbeddedKafka) -> Settings:
+    return Settings(topology="a:b", bootstrap_servers=",".join(kafka.bootstrap for kafka in kafkas))
+
+
+def refused(check: Callable[[Topology, Settings], object], topology: Topology, *kafkas: EmbeddedKafka) -> str:
+    with pytest.raises(BrokerError) as error:
+        check(topology, settings(*kafkas))
+    return str(error.value)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_more_replicas_than_there_are_brokers(topology: Topology, tmp_path: Path) -> None:
+    """Kafka's own defaults, on one broker: no topic of Kafka's own can be made."""
+    too_many = {"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "2"}
+    with EmbeddedKafka(tmp_path, quick_start=True, settings=too_many) as kafka, ThreadPoolExecutor() as pool:
+        offsets = pool.submit(refused, ensure_topics, topology, kafka)
+        said = refused(check_transactions, topology, kafka)
+        assert "transaction.state.log.replication.factor=3 in the settings of the brokers, and there is 1" in said
+        assert "start 2 more, or set it to 1 and restart them" in said
+        assert "offsets.topic.replication.factor=2 in the settings of the brokers, and there is 1" in offsets.result()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_fewer_replicas_in_sync_than_a_record_needs(
+    topology: Topology, topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually
+) -> None:
+    """One broker of two is away: it is named. When it is back all goes on, without anybody's doing."""
+    connect = f"{zookeeper.connect}/{topic_prefix}"
+    both = {"transaction.state.log.replication.factor": "2", "transaction.state.log.min.isr": "2"}
+    one, two = (OldKafka(tmp_path, connect, broker=number, settings=both) for number in (1, 2))
+    with ThreadPoolExecutor() as pool, one, two:
+        admin = AdminClient({"bootstrap.servers": one.bootstrap})
+        eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
+        check_transactions(topology, settings(one))
+        two.kill()
+        said = refused(check_transactions, topology, one)
+        assert "'__transaction_state' has 1 of 2 replicas in sync" in said
+        assert "needs 2 (transaction.state.log.min.isr): start the brokers 2" in said
+        waiting = pool.submit(transactions.check_transactions, topology, settings(one))
+        two.start()
+        waiting.result()
+
+
+def test_transactions_that_are_not_allowed_to_take_so_long(
+    topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A service ends at once, with one line; `kstorm prepare` does so before, however long it is to wait."""
+    with EmbeddedKafka(tmp_path, quick_start=True, settings={"transaction.max.timeout.ms": "5000"}) as kafka:
+        environment = {
+            "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
+            "KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap,
+            "KSTORM_TEST_PREFIX": topology.name,
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as prepared:
+            main(["prepare", "--wait", "1000"])
+        assert prepared.value.code == 2
+        remedy = "transaction.max.timeout.ms=5000 in the settings of the brokers is below; set it to"
+        assert (
+            f"allows no transaction.timeout.ms=50000, which kstorm asks for: {remedy} 50000" in capsys.readouterr().err
+        )
+        ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", **environment)
+        assert ended.returncode == 2
+        assert "Traceback" not in ended.stdout + ended.stderr
+        assert f"{remedy} 10000" in ended.stdout.strip().splitlines()[-1]
