@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kstorm.core.engine.effects import Transact
 from kstorm.errors import BrokerError, FencedError
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.kafka import checkpoints
+from kstorm.runtime.kafka import checkpoints, internal_topics, transactions
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.service.settings import Settings
 from tests.integration.recovering import make_table
@@ -114,8 +114,9 @@ async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str,
 
 async def test_a_writer_that_cannot_begin_says_who_wanted_what(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens at port 1."""
-    monkeypatch.setattr(checkpoints, "_CALL_SECS", 0.2)
-    monkeypatch.setattr(checkpoints, "_PATIENCE_SECS", 0.5)
+    monkeypatch.setattr(transactions, "_CALL_SECS", 0.2)
+    for name, seconds in {"_ANSWER_SECS": 0.2, "_STARTING_SECS": 0.3, "_PATIENCE_SECS": 0.5}.items():
+        monkeypatch.setattr(internal_topics, name, seconds)
     settings = Settings(topology="a:b", bootstrap_servers="127.0.0.1:1", instance="count-0")
     nobody: Any = None
     writer = CheckpointWriter(settings, "wordcount.count", "wordcount.count", nobody)

@@ -41,7 +41,8 @@ def begin_transactions(producer: Producer, transactional_id: str, seconds: float
             _raise_if_final(error.args[0], transactional_id, seconds, settings)
             if why := why_give_up(TRANSACTIONS, settings, started):
                 raise BrokerError(
-                    f"Kafka at {settings.bootstrap_servers} keeps no transactions ({error.args[0].str()}): {why}"
+                    f"Kafka at {settings.bootstrap_servers} did not let the transactional id {transactional_id!r} in "
+                    f"({error.args[0].str()}): {why}"
                 ) from None
         else:
             return
