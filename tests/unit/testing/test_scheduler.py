@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kstorm.testing.scheduler import Actor, Scheduler, Step
+from kstorm.testing.scheduler import Actor, Later, Scheduler, Step
 
 
 class Sleeper(Actor):
@@ -27,3 +27,22 @@ def test_two_may_wake_up_at_the_same_step() -> None:
     while scheduler.step() or scheduler.wake_sleepers():
         pass
     assert sorted(awake) == ["first", "second", "third"]
+
+
+def test_who_waits_for_what_comes_later_looks_again() -> None:
+    """Although nobody else has told it."""
+    scheduler, came, seen = Scheduler(Random(1)), list[str](), list[str]()
+
+    class Waiter(Actor):
+        def ready(self) -> list[Step]:
+            return [lambda: seen.append("it came")] if came and not seen else []
+
+    Waiter(scheduler)
+    Later(scheduler, lambda: came.append("it"), 5)
+    steps = 0
+    while scheduler.step() is None:
+        steps += 1
+    assert (steps, came, seen) == (4, ["it"], [])
+    assert scheduler.step() is True
+    assert scheduler.step() is None
+    assert seen == ["it came"]
