@@ -12,6 +12,8 @@ from kstorm.local.listener import Listener
 _CHUNK: Final = 64 * 1024
 _CHUNKS_AHEAD: Final = 64
 _Chunks = asyncio.Queue[tuple[float, bytes]]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""What one side says, and what is said to it."""
 
 
 class Proxy(Listener):
@@ -45,15 +47,19 @@ class Proxy(Listener):
         back: asyncio.StreamWriter | None = None
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass_on(reader, back))
-                both.create_task(self._pass_on(there, writer))
+            await self._connect((reader, writer), (there, back))
         except* (OSError, EOFError):  # one side has gone, and the other goes with it
             pass
         finally:
             for each in (writer, back):
                 if each is not None:
                     each.close()
+
+    async def _connect(self, client: Streams, broker: Streams) -> None:
+        """Pass on what each says to the other; raises `EOFError` at the end of one."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._pass_on(client[0], broker[1]))
+            both.create_task(self._pass_on(broker[0], client[1]))
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One direction; raises `EOFError` at its end."""

@@ -1,0 +1,160 @@
+"""A proxy that knows where Kafka's requests begin and end, and lets the ones that it is asked for come to grief.
+
+A request is four bytes of size, the number of its kind, of the kind's version, its own number on this connection, the client's id
+and then what does not matter here. An answer is a size and the request's number.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from enum import Enum, IntEnum, auto
+from typing import Final, NamedTuple, NoReturn, Self
+
+from tests.chaos.proxy import Proxy, Streams
+
+_SIZE_BYTES: Final = 4
+_CHUNK: Final = 64 * 1024
+
+
+class Api(IntEnum):
+    """The kinds of requests that tests ask for, by Kafka's numbers."""
+
+    PRODUCE = 0
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    SYNC_GROUP = 14
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+
+
+class Fate(Enum):
+    """What becomes of a request."""
+
+    LOST = auto()
+    """The broker does not get it, and the connection ends."""
+    UNANSWERED = auto()
+    """The broker has carried it out, and the connection ends before the client gets the answer."""
+    LATE = auto()
+    """The client gets the answer, and what comes behind it, late."""
+    SWALLOWED = auto()
+    """The broker does not get it, nor what comes behind it; the connection stays."""
+
+
+class Strike:
+    """What is to become of the next request of a kind of each of these clients."""
+
+    def __init__(
+        self, api: Api, fate: Fate, clients: Collection[str], late_secs: float, then: Callable[[], object]
+    ) -> None:
+        self.api, self.fate, self.late_secs, self.then = api, fate, late_secs, then
+        self.left = set(clients)
+        """The clients that have not made such a request yet."""
+        self.struck: set[str] = set()
+        """Those whose request has had its fate."""
+        self._clients = frozenset(clients)
+
+    def __repr__(self) -> str:
+        return f"{self.fate.name} {self.api.name}: {sorted(self.struck)} of {sorted(self._clients)}"
+
+    @property
+    def done(self) -> bool:
+        """Whether each client was struck."""
+        return self.struck == self._clients
+
+
+class _Request(NamedTuple):
+    api: int
+    number: int
+    client: str
+
+    @classmethod
+    def read(cls, frame: bytes) -> Self:
+        numbers = frame[_SIZE_BYTES:]
+        length = int.from_bytes(numbers[8:10], signed=True)
+        client = numbers[10 : 10 + max(0, length)].decode()
+        return cls(int.from_bytes(numbers[:2], signed=True), int.from_bytes(numbers[4:8], signed=True), client)
+
+
+class RequestProxy(Proxy):
+    """As a `Proxy`, for one broker without TLS. `strike` may be called from any thread."""
+
+    def __init__(self, port: int | None = None) -> None:
+        super().__init__(port)
+        self._strikes: list[Strike] = []
+
+    def strike(
+        self,
+        api: Api,
+        fate: Fate,
+        *clients: str,
+        late_secs: float = 0.0,
+        then: Callable[[], object] = lambda: None,
+    ) -> Strike:
+        """From now on the next such request of each of these clients, called by their `client.id`, has this fate. `then` is called
+        when it has, and before the client can notice; it may block."""
+        strike = Strike(api, fate, clients, late_secs, then)
+        self._strikes.append(strike)
+        return strike
+
+    async def _connect(self, client: Streams, broker: Streams) -> None:
+        struck: dict[int, tuple[Strike, str]] = {}
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._pass_requests(client[0], broker[1], struck))
+            both.create_task(self._pass_answers(broker[0], client[1], struck))
+
+    async def _pass_requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, struck: dict[int, tuple[Strike, str]]
+    ) -> None:
+        while True:
+            frame = await _frame(reader)
+            request = _Request.read(frame)
+            if strike := self._strike_at(request):
+                match strike.fate:
+                    case Fate.LOST:
+                        await _end(strike, request.client)
+                    case Fate.SWALLOWED:
+                        strike.struck.add(request.client)
+                        while await reader.read(_CHUNK):
+                            pass
+                        raise EOFError
+                    case _:
+                        struck[request.number] = strike, request.client
+            writer.write(frame)
+            await writer.drain()
+
+    async def _pass_answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, struck: dict[int, tuple[Strike, str]]
+    ) -> None:
+        while True:
+            frame = await _frame(reader)
+            number = int.from_bytes(frame[_SIZE_BYTES : _SIZE_BYTES + 4], signed=True)
+            if number in struck:
+                strike, client = struck.pop(number)
+                if strike.fate is Fate.UNANSWERED:
+                    await _end(strike, client)
+                strike.struck.add(client)
+                await asyncio.sleep(strike.late_secs)
+            writer.write(frame)
+            await writer.drain()
+
+    def _strike_at(self, request: _Request) -> Strike | None:
+        for strike in self._strikes:
+            if strike.api == request.api and request.client in strike.left:
+                strike.left.discard(request.client)
+                return strike
+        return None
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    """A size and what it is the size of."""
+    size = await reader.readexactly(_SIZE_BYTES)
+    return size + await reader.readexactly(int.from_bytes(size))
+
+
+async def _end(strike: Strike, client: str) -> NoReturn:
+    await asyncio.to_thread(strike.then)
+    strike.struck.add(client)
+    raise EOFError
