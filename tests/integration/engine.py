@@ -97,8 +97,8 @@ class Engine:
             client.stop()
             client.close()
 
-    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Waits for a condition; says where everything stands if it does not come true."""
+    def until(self, condition: Callable[[], bool], timeout: float, what: object) -> None:
+        """Waits for a condition; says what, and where everything stands if it does not come true."""
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:

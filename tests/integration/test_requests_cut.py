@@ -1,0 +1,107 @@
+"""Exactly once whatever becomes of a single request: lost, carried out and not answered, answered late; and a broker that is
+killed amid a transaction."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.chaos.request_proxy import Api, Fate, RequestProxy, Strike
+from tests.integration.engine import running
+from tests.integration.test_exactly_once import EXACTLY_ONCE
+from tests.integration.words import Words
+
+TRANSACTION = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
+BEGINNING = (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
+JOINING = (Api.FIND_COORDINATOR, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH)
+AMID = ((Api.TXN_OFFSET_COMMIT, Fate.LOST), (Api.END_TXN, Fate.LOST), (Api.END_TXN, Fate.UNANSWERED))
+PATIENCE_SECS = 3
+"""After which these clients give a request up: librdkafka's default is a minute."""
+SETTINGS = {**EXACTLY_ONCE, "KSTORM_KAFKA_PROPERTIES": f'{{"socket.timeout.ms": "{PATIENCE_SECS * 1000}"}}'}
+
+
+@pytest.fixture(scope="module")
+def detour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
+    """A Kafka of this file's, and the way to it."""
+    directory = tmp_path_factory.mktemp("detour")
+    with RequestProxy() as proxy, EmbeddedKafka(directory, quick_start=True, detours={"WAY": proxy.address}) as kafka:
+        proxy.target = kafka.listener_port("WAY")
+        yield kafka, proxy
+
+
+@pytest.fixture(scope="module")
+def kafka(detour: tuple[EmbeddedKafka, RequestProxy]) -> EmbeddedKafka:
+    return detour[0]
+
+
+@pytest.fixture(scope="module")
+def proxy(detour: tuple[EmbeddedKafka, RequestProxy]) -> RequestProxy:
+    return detour[1]
+
+
+@pytest.fixture(scope="module")
+def words(
+    kafka: EmbeddedKafka, proxy: RequestProxy, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Words]:
+    """One word count for all of these tests, since it takes as long to start as all of a test's faults."""
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        running(
+            "wordcount",
+            f"cut-{uuid.uuid4().hex[:8]}",
+            kafka,
+            zookeeper,
+            tmp_path_factory.mktemp("processes"),
+            environment,
+            bootstrap=proxy.address,
+            settings=SETTINGS,
+        ) as engine,
+    ):
+        yield Words(engine)
+
+
+def starts(words: Words) -> dict[str, int]:
+    return {worker.name: worker.process.starts for worker in words.engine.processes.workers}
+
+
+def await_struck(words: Words, *strikes: Strike) -> None:
+    """Waits until all has happened, and then until all that was to be done is done. It goes on working until then: an acker whose
+    trees all begin and end between two checkpoints needs no transaction."""
+    with words.fed():
+        words.engine.until(lambda: all(strike.done for strike in strikes), 60, strikes)
+    words.await_done()
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED, Fate.LATE])
+def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
+    """Of each process, one kind after the other; no process ends for it."""
+    before = starts(words)
+    for api in TRANSACTION:
+        strike = proxy.strike(api, fate, *(f"{name}-checkpoints" for name in before), late_secs=PATIENCE_SECS + 1)
+        await_struck(words, strike)
+        assert starts(words) == before, strike
+    words.check()
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
+def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fate: Fate) -> None:
+    """All by which it joins its group and opens its producer."""
+    strikes = [proxy.strike(api, fate, "count-0") for api in JOINING]
+    strikes += [proxy.strike(api, fate, "count-0-checkpoints") for api in BEGINNING]
+    words.engine.worker("count-0").process.kill()
+    await_struck(words, *strikes)
+    words.check()
+
+
+@pytest.mark.parametrize(("api", "fate"), AMID)
+def test_the_broker_is_killed_amid_a_transaction(
+    words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate
+) -> None:
+    """Between records and offsets, between offsets and commit, and between commit and answer."""
+    strike = proxy.strike(api, fate, "count-0-checkpoints", then=kafka.kill)
+    words.feed()
+    words.engine.until(lambda: strike.done, 60, strike)
+    kafka.start()
+    words.await_done()
+    words.check()
