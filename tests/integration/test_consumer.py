@@ -37,14 +37,14 @@ class Owner:
         """The test reads no records."""
 
 
-def member(kafka: EmbeddedKafka, topic: str, owner: Owner) -> TaskConsumer:
+def member(bootstrap: str, topic: str, owner: Owner) -> TaskConsumer:
     """A process of a component, by the one name that all of these have."""
     consumer = TaskConsumer(
-        Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, instance="count-0"),
+        Settings(topology="a:b", bootstrap_servers=bootstrap, instance="count-0"),
         topic=topic,
         group=topic,
         session_timeout_ms=6000,
-        revoke_secs=10,
+        revoke_secs=1,
         owner=owner,
         loop=asyncio.get_running_loop(),
         fatal=owner.fail,
@@ -62,7 +62,7 @@ async def test_of_two_processes_with_one_name_the_first_ends(kafka: EmbeddedKafk
     try:
         async with asyncio.timeout(60):
             for owner in (first, second):
-                consumers.append(member(kafka, topic_prefix, owner))
+                consumers.append(member(kafka.bootstrap, topic_prefix, owner))
                 await owner.ready.wait()
             fault = await first.fault
         assert isinstance(fault, FencedError)
@@ -84,7 +84,7 @@ async def test_a_transaction_that_hangs_is_named_until_it_is_over(kafka: Embedde
     dead.produce(topic_prefix, b"x", partition=0)
     assert dead.flush(30) == 0
     owner = Owner()
-    consumer = member(kafka, topic_prefix, owner)
+    consumer = member(kafka.bootstrap, topic_prefix, owner)
     try:
         async with asyncio.timeout(60):
             await owner.ready.wait()

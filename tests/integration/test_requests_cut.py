@@ -1,14 +1,17 @@
 """Exactly once whatever becomes of a single request: lost, carried out and not answered, answered late; and a broker that is
 killed amid a transaction."""
 
+import asyncio
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka import consumer
 from tests.chaos.request_proxy import Api, Fate, RequestProxy, Strike
-from tests.integration.engine import running
+from tests.integration.engine import make_topics, running
+from tests.integration.test_consumer import Owner, member
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.words import Words
 
@@ -105,3 +108,21 @@ def test_the_broker_is_killed_amid_a_transaction(
     kafka.start()
     words.await_done()
     words.check()
+
+
+async def test_a_process_that_is_not_let_in_asks_again(
+    kafka: EmbeddedKafka, proxy: RequestProxy, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its wish to join is never answered, as a broker's was that had been killed; librdkafka waits for minutes by default."""
+    monkeypatch.setattr(consumer, "_POLL_MARGIN_SECONDS", 1.0)
+    make_topics(kafka.bootstrap, {topic_prefix: 1})
+    strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")
+    owner = Owner()
+    asking = member(proxy.address, topic_prefix, owner)
+    try:
+        async with asyncio.timeout(60):
+            await owner.ready.wait()
+        assert strike.done
+        assert not owner.fault.done()
+    finally:
+        await asyncio.to_thread(asking.stop)

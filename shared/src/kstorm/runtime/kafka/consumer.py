@@ -31,7 +31,6 @@ _PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which 
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
-_POLL_INTERVAL_MS = 300_000  # Kafka's default
 _MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's bound
 _POLL_MARGIN_SECONDS = 30.0
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
@@ -105,7 +104,7 @@ class TaskConsumer(threading.Thread):
                 "group.instance.id": f"{group}-{settings.instance}",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session_timeout_ms,
-                "max.poll.interval.ms": _most_ms_without_poll(revoke_secs),
+                "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
                 "heartbeat.interval.ms": min(500, session_timeout_ms // 5),  # how soon a member hears of a rebalance
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -323,6 +322,8 @@ class TaskConsumer(threading.Thread):
         return [TopicPartition(self._topic, partition) for partition in partitions]
 
 
-def _most_ms_without_poll(revoke_secs: float) -> int:
-    """`max.poll.interval.ms`: the loop does not poll while tasks are let go of, and must not be put out for that."""
-    return min(max(_POLL_INTERVAL_MS, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)), _MOST_POLL_INTERVAL_MS)
+def _most_ms_without_poll(revoke_secs: float, session_timeout_ms: int) -> int:
+    """`max.poll.interval.ms`. The group waits so long for members that are to join it anew, so it must be longer than tasks may
+    take to be let go of. It is also for how long librdkafka waits to be let in, before it asks again: so it is no longer than
+    that. Brokers forget to answer: one did that was killed and, when it came back, loaded its groups twice."""
+    return min(max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)), _MOST_POLL_INTERVAL_MS)
