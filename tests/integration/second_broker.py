@@ -1,0 +1,27 @@
+"""A second broker for the cluster of another, which stays the controller."""
+
+from pathlib import Path
+
+from kstorm.local.servers import EmbeddedKafka
+
+REPLICATED = {"offsets.topic.replication.factor": "2", "transaction.state.log.replication.factor": "2"}
+"""Settings of the first broker with which the coordinators can move to the second, and back."""
+
+
+class SecondBroker(EmbeddedKafka):
+    """Broker 2 of the cluster of `first`, which must be running; it can be killed and come back."""
+
+    def __init__(self, workdir: Path, first: EmbeddedKafka) -> None:
+        super().__init__(workdir, name=f"{first.name}-2", heap="256m", quick_start=True)
+        self._first = first
+        self._cluster_id = first._cluster_id
+
+    def _all_settings(self) -> dict[str, str]:
+        settings = {**self._first._all_settings(), **super()._all_settings()}
+        return settings | {
+            "process.roles": "broker",
+            "node.id": "2",
+            "controller.quorum.voters": self._first._all_settings()["controller.quorum.voters"],
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+        }
