@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import KstormError
 from kstorm.testing import LocalCluster
 from kstorm.testing.placement import DiskFate, Heir
@@ -27,6 +26,7 @@ from kstorm.topology import (
 )
 from kstorm.topology.config import EXACTLY_ONCE
 from tests.sim.exactly_once.components import End, Messages, Trouble
+from tests.sim.exactly_once.world import expect_counts, expect_once, rows
 from tests.sim.schedule import Report, ViolationError
 
 _MESSAGES = 6
@@ -138,15 +138,7 @@ def _world(cluster: LocalCluster) -> World:
 
 
 def _reckon(cluster: LocalCluster) -> None:
-    records = cluster.sent(cluster.topology.bolt_topic("counted"))
-    rows = [row for record in records for row in zip(*decode(TupleFrame, record).columns, strict=True)]
+    counted = list(rows(cluster, cluster.topology.bolt_topic("counted")))
     letters = [json.loads(letter.value or b"{}")["values"]["id"] for letter in cluster.dead_letters]
-    found, wanted = Counter([number for number, _, _ in rows] + letters), Counter(range(_MESSAGES))
-    if found != wanted:
-        raise ViolationError(f"counted: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
-    by_key: dict[str, list[int]] = {}
-    for _, key, count in rows:
-        by_key.setdefault(key, []).append(count)
-    for key, counts in by_key.items():
-        if sorted(counts) != list(range(1, len(counts) + 1)):
-            raise ViolationError(f"the counts of {key!r} are {sorted(counts)}")
+    expect_once("counted", [number for number, _, _ in counted] + letters, range(_MESSAGES))
+    expect_counts((key, count) for _, key, count in counted)

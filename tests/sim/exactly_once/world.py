@@ -115,15 +115,11 @@ def _draw(cluster: LocalCluster, name: str, random: Random) -> str:
 def _reckon(cluster: LocalCluster) -> None:
     topology = cluster.topology
     parts = [(number, part) for number in range(MESSAGES) for part in range(PARTS)]
-    counted = list(_rows(cluster, topology.bolt_topic("counted")))
-    _expect_once("counted", ((number, part) for number, _, part, _ in counted), parts)
-    _expect_once("joined", (number for (number,) in _rows(cluster, topology.bolt_topic("joined"))), range(MESSAGES))
-    _expect_once("parts", _rows(cluster, topology.bolt_topic("parts")), parts)
-    by_key: dict[str, list[int]] = {}
-    for _, key, _, count in counted:
-        by_key.setdefault(key, []).append(count)
-    for key, counts in by_key.items():
-        _expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
+    counted = list(rows(cluster, topology.bolt_topic("counted")))
+    expect_once("counted", ((number, part) for number, _, part, _ in counted), parts)
+    expect_once("joined", (number for (number,) in rows(cluster, topology.bolt_topic("joined"))), range(MESSAGES))
+    expect_once("parts", rows(cluster, topology.bolt_topic("parts")), parts)
+    by_key = expect_counts((key, count) for _, key, _, count in counted)
     left = {"pending": cluster.pending, "open trees": cluster.open_trees, "unsettled": cluster.unsettled}
     left["dead letters"] = len(cluster.dead_letters)
     _expect(not any(left.values()), f"when all was done there were left: {left}")
@@ -134,15 +130,26 @@ def _reckon(cluster: LocalCluster) -> None:
             _expect(len(found) == len(by_key.get(key, [])), f"the state of {key!r} has {found}")
 
 
-def _rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
+def rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
     """The tuples of a topic that are committed."""
     for value in cluster.sent(topic):
         yield from zip(*decode(TupleFrame, value).columns, strict=True)
 
 
-def _expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
+def expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
+    """That each of those is there, once, and nothing else."""
     found, wanted = Counter(found), Counter(wanted)
     _expect(found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
+
+
+def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """That each key was counted 1, 2, … n, in any order; the counts by key."""
+    by_key: dict[str, list[int]] = {}
+    for key, count in found:
+        by_key.setdefault(key, []).append(count)
+    for key, counts in by_key.items():
+        _expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
+    return by_key
 
 
 def _expect(held: bool, else_say: str) -> None:
