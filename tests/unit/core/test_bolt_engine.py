@@ -7,7 +7,9 @@ import pytest
 
 from kstorm.core.engine import Unit
 from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
+from kstorm.core.outbox import Outgoing
 from kstorm.core.tasks import drive
+from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.errors import FencedError
 from kstorm.testing import FeederSpout
 from kstorm.topology import (
@@ -68,6 +70,25 @@ class Sink(Bolt):
 
     def execute(self, tuple: Tuple) -> None:
         pass
+
+
+class Pairs(Bolt):
+    """Holds a tuple until one with the same word comes."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tuple] = {}
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple) -> None:
+        other = self._held.pop(tuple["word"], None)
+        if other is None:
+            self._held[tuple["word"]] = tuple
+        else:
+            self.collector.emit([tuple["word"]], [tuple, other])
+            self.collector.ack(tuple)
+            self.collector.ack(other)
 
 
 def topology(bolt: Bolt | BasicBolt, **settings: Any) -> Topology:
@@ -263,6 +284,47 @@ def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
     bolt.tick(2)
     assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 0}]
     assert "task_left_unsettled" in journal.events
+
+
+def failed_by(bolt: Driven) -> set[int]:
+    """The trees that were failed since this was last asked."""
+    frames = [decode(AckFrame, record.value) for send in bolt.take(Send) for record in send.records if is_ack(record)]
+    return {int(root) for each in frames for root in unpack_ids(each.failed)}
+
+
+def is_ack(record: Outgoing) -> bool:
+    return record.topic.endswith("__acker")
+
+
+def test_what_a_bolt_holds_when_its_task_leaves_is_failed() -> None:
+    """At the end, when all else has arrived, and before the task is another process's. So it need not wait for its time-out."""
+    journal = Journal()
+    bolt = driven(Pairs(), journal)
+    bolt.assign(t0=0)
+    bolt.poll(0, frame(0, "a", "b", "a", "c"))
+    bolt.do(bolt.engine.revoked([0], bolt.now))
+    assert failed_by(bolt) == set()
+    bolt.deliver()
+    assert failed_by(bolt) == {2, 4}
+    assert "held_tuples_failed" in journal.events
+    assert [commit.offsets for commit in bolt.take(Commit)] == [{0: 1}]
+
+
+def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
+    """Whoever forgot it would else fill the memory."""
+    bolt = driven(Pairs(), topology_message_timeout_secs=30.0)
+    bolt.assign(t0=0)
+    bolt.tick(0)
+    bolt.poll(0, frame(0, "a"))
+    bolt.deliver()
+    bolt.tick(31)
+    bolt.poll(0, frame(1, "b"))
+    bolt.deliver()
+    bolt.tick(31)
+    bolt.take(Send)
+    bolt.do(bolt.engine.revoked([0], bolt.now))
+    bolt.deliver()
+    assert failed_by(bolt) == {101}
 
 
 def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
+from kstorm.core.held import Held
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
@@ -58,6 +59,8 @@ class BoltTask:
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
+        self.held = Held(self.config.message_timeout_secs)
+        """What a rich bolt was given and has neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
 
@@ -122,6 +125,8 @@ class BoltTask:
         self.executed += len(batch)
         if self._acks_itself:
             self.collector.ack_batch(batch)
+        elif not batch.finished:
+            self.held.add(batch)
 
     def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
         """Executes the tuples of a frame; for a basic bolt, ids and acks come at its end, for all at once."""
@@ -151,6 +156,7 @@ class BoltTask:
         With `failed` they are those of a basic bolt's frame, and where they stand that failed is added to it.
         """
         basic, execute, ack = self._basic, self._execute, self.collector.ack
+        hold = None if acks or self._acks_itself else self.held.add
         next_pause = self.pause_every
         for position, tuple in enumerate(tuples):
             if position >= next_pause:
@@ -170,6 +176,18 @@ class BoltTask:
             else:
                 if acks:
                     ack(tuple)
+                elif hold is not None and not tuple.finished:
+                    hold(tuple)
+
+    def fail_held(self) -> int:
+        """Fails what the bolt holds, so that it is executed elsewhere at once; how many tuples."""
+        before = self.collector.failed
+        for one in self.held.take():
+            if isinstance(one, Tuple):
+                self.collector.fail(one)
+            else:
+                self.collector.fail_batch(one)
+        return self.collector.failed - before
 
     def _failed(self, tuple: Tuple, error: Exception) -> None:
         self.collector.fail(tuple)

@@ -238,15 +238,28 @@ class BoltEngine(Engine[BoltTask]):
 
     def let_go(self, slot: Slot[BoltTask]) -> Routine:
         """Ends a bolt task:
-        1. the bolt cleans up; what it still holds is executed again elsewhere;
+        1. the bolt cleans up;
         2. what it sent arrives, its changes are stored, and so on with what it acks meanwhile, for a bounded time;
-        3. the offset behind all that is committed; no checkpoint has a part in the task from then on.
+        3. what it still holds fails, so that it is executed elsewhere now and not after its time-out;
+        4. the offset behind all that is committed; no checkpoint has a part in the task from then on.
         """
         unit = Unit()
         yield from self._run(lambda: self._cleanup(slot, unit))  # 1
         self._end_late(unit)
         deadline = self.now + SETTLE_SECS
-        while True:  # 2
+        yield from self._settle_task(slot, deadline)  # 2
+        if held := slot.task.fail_held():  # 3
+            self.journal.info("held_tuples_failed", partition=slot.index, tuples=held)
+            yield from self._flush_late()
+            yield from self._settle_task(slot, deadline)
+        yield from self._take_out(slot)  # 4
+        commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
+        self._effects.append(commit)
+        yield lambda: commit.answer is not None
+
+    def _settle_task(self, slot: Slot[BoltTask], deadline: float) -> Routine:
+        """Until all that the task did has arrived and is stored, or the deadline."""
+        while True:
             if self.stateful:
                 yield from self._checkpoint()
             yield lambda: slot.progress.finished >= slot.progress.begun or self.now >= deadline
@@ -256,10 +269,6 @@ class BoltEngine(Engine[BoltTask]):
             if not self.outbox.has_acks and not self.outbox.has_tuples:
                 break
             yield from self._flush_late()  # a sink has confirmed records meanwhile
-        yield from self._take_out(slot)  # 3
-        commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
-        self._effects.append(commit)
-        yield lambda: commit.answer is not None
 
     def _take_out(self, slot: Slot[BoltTask]) -> Routine:
         """A transaction that has the task's offset could else be accepted when the task is another's."""
@@ -339,6 +348,8 @@ class BoltEngine(Engine[BoltTask]):
         """Commits what is finished, without waiting."""
         offsets = {}
         for slot in self.slots.values():
+            if slot.alive:
+                slot.task.held.age(self.now)
             if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
                 offsets[slot.index] = slot.progress.commit(offset)
         if offsets:

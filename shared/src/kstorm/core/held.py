@@ -1,0 +1,40 @@
+"""What a bolt was given and has neither acked nor failed yet."""
+
+from typing import Final
+
+from kstorm.topology import Tuple, TupleBatch
+
+_FEW: Final = 1000
+
+
+class Held:
+    """Remembers tuples and batches until they are finished, or their trees have timed out.
+
+    `secs` is the message timeout. One that a bolt has forgotten is remembered for at most twice as long.
+    """
+
+    def __init__(self, secs: float) -> None:
+        self._secs = secs
+        self._older: list[Tuple | TupleBatch] = []
+        self._newer: list[Tuple | TupleBatch] = []
+        self._turn_at: float | None = None
+        self._room = _FEW
+
+    def add(self, one: Tuple | TupleBatch) -> None:
+        """It was executed, and is not finished."""
+        self._newer.append(one)
+        if len(self._newer) > self._room:
+            self._newer = [other for other in self._newer if not other.finished]
+            self._room = max(_FEW, 2 * len(self._newer))
+
+    def age(self, now: float) -> None:
+        """Time has passed: forgets what has come before the last time-out but one."""
+        if self._turn_at is None or now >= self._turn_at:
+            self._turn_at = now + self._secs
+            self._older, self._newer = [one for one in self._newer if not one.finished], []
+
+    def take(self) -> list[Tuple | TupleBatch]:
+        """All that is not finished, oldest first; it is remembered no longer."""
+        found = [one for one in (*self._older, *self._newer) if not one.finished]
+        self._older, self._newer = [], []
+        return found
