@@ -83,8 +83,10 @@ class Batch:
 
     def frame(self) -> AckFrame:
         """As it goes onto the topic. Inits name spout task 1."""
-        columns = (self.inits, self.inits.values(), self.acks, self.acks.values(), self.failed, self.reset)
-        return AckFrame(VERSION, _SPOUT, *(pack_ids(list(column)) for column in columns))
+        inits, init_vals = pack_ids(list(self.inits)), pack_ids(list(self.inits.values()))
+        acks, vals = pack_ids(list(self.acks)), pack_ids(list(self.acks.values()))
+        failed, reset = pack_ids(list(self.failed)), pack_ids(list(self.reset))
+        return AckFrame(VERSION, _SPOUT, inits, init_vals, acks, vals, failed, reset)
 
 
 class LedgerWorld:

@@ -18,9 +18,11 @@ from kstorm.core.engine.transaction import Answer, Request, Transactions, Writin
 from kstorm.core.engine.units import Unit
 from kstorm.core.exact import UndoableState
 from kstorm.core.exact.collector import ExactCollector
+from kstorm.core.exact.ledger import ExactLedger
 from kstorm.core.exact.spout_task import ExactSpoutTask
 from kstorm.core.exact.task import ExactBoltTask
 from kstorm.core.exact.unfinished import Left, Unfinished
+from kstorm.core.ledger import Ledger
 from kstorm.core.spout_task import SpoutTask
 from kstorm.testing.logs import Logs
 from kstorm.testing.process import Process
@@ -226,6 +228,10 @@ def _replays() -> AbstractContextManager[object]:
     return patch.object(ExactSpoutTask, "tick", SpoutTask.tick)
 
 
+def _forgets_old_trees() -> AbstractContextManager[object]:
+    return patch.object(ExactLedger, "rotate", Ledger.rotate)
+
+
 def mutants() -> list[Mutant]:
     """Every rule, in the world that shows it."""
     rules: list[tuple[str, Off]] = [
@@ -244,6 +250,7 @@ def mutants() -> list[Mutant]:
         ("held: a held tuple that is executed again only reminds the bolt", _counts_held_ones_in_full),
         ("release: a task is let go of after the commit", _lets_go_before_the_commit),
         ("clock: a time-out replays nothing", _replays),
+        ("outage: ackers remember a tree for as long as it takes", _forgets_old_trees),
         ("whole: an epoch has whole executions", _cuts_amid_executions),
     ]
     small: list[tuple[str, Off]] = [

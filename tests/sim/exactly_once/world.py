@@ -57,7 +57,7 @@ def _topology(random: Random) -> Topology:
         topology_processing_guarantee=EXACTLY_ONCE,
         topology_acker_executors=random.choice([0, 1, 2]),
         topology_acker_tasks=2,
-        topology_message_timeout_secs=10,  # no fault lasts for two of them, after which ackers forget a tree
+        topology_message_timeout_secs=1,  # many faults last longer
         topology_bolt_retry_limit=1000,
         topology_bolt_retry_initial_delay_ms=10,
         topology_bolt_retry_delay_max_ms=100,

@@ -24,9 +24,15 @@ def topology() -> Topology:
 class Acker:
     """A ledger with its box and the offset of its input."""
 
-    def __init__(self, stored: Mapping[bytes, bytes] | None = None, at: int = 0, log_id: bytes = bytes(16)) -> None:
+    def __init__(
+        self,
+        stored: Mapping[bytes, bytes] | None = None,
+        at: int = 0,
+        log_id: bytes = bytes(16),
+        kind: type[Ledger] = Ledger,
+    ) -> None:
         self.box = CompletionBox(topology())
-        self.ledger = Ledger(self.box, log_id)
+        self.ledger = kind(self.box, log_id)
         self.ledger.restore((stored or {}).items())
         self.offset = at
 
@@ -45,6 +51,10 @@ class Acker:
     def reset(self, *roots: int) -> None:
         """A bolt asked for more time."""
         self.take(AckFrame(VERSION, 0, reset=pack_ids(roots)))
+
+    def begin_anew(self, task: int = SPOUT) -> None:
+        """The spout task has a new owner."""
+        self.take(AckFrame(VERSION, task, begins=True))
 
     def take(self, frame: AckFrame) -> None:
         self.ledger.apply(frame, self.offset)

@@ -14,7 +14,7 @@ from kstorm.core.engine.epochs import MOST_BYTES, MOST_UNITS
 from kstorm.core.exact.unfinished import MARK
 from kstorm.core.outbox import Outgoing
 from kstorm.core.tasks import drive
-from kstorm.core.wire import AckFrame, decode, unpack_ids
+from kstorm.core.wire import AckFrame, decode
 from kstorm.errors import LostInputError
 from kstorm.topology import (
     BasicBolt,
@@ -370,7 +370,7 @@ def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
     made.now = 1.0
     emit(made)
     (start,) = made.take(Transact)
-    assert (start.positions, start.records) == ({("lines", 0): 0}, [])
+    assert (start.positions, [one.topic for one in start.records]) == ({("lines", 0): 0}, ["t.__acker"])
     answer(made, start)
     spout.committed.clear()
     made.tick(1)
@@ -402,17 +402,17 @@ def test_a_spout_waits_while_much_waits_to_be_written() -> None:
     assert spout.at > before
 
 
-def test_the_ackers_remember_a_tree_for_as_long_as_its_spout() -> None:
-    """A tuple may be tried for longer than an acker keeps what it hears nothing of; then its message would never end."""
+def test_a_life_begins_in_its_first_epoch() -> None:
+    """The ackers hear it before the trees of that life, and once."""
     _, made = spouts()
     made.assign(t0=0)
-    made.now = 1.0
-    emit(made)
-    resets: set[int] = set()
-    for _ in range(40):
-        made.tick(5)
+    heard: list[tuple[bool, bool]] = []
+    for _ in range(5):
+        made.now += 1.0
+        emit(made)
         for transact in made.take(Transact):
             frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
-            resets.update(root for frame in frames for root in unpack_ids(frame.reset))
+            heard += [(frame.begins, bool(frame.init_roots)) for frame in frames]
             answer(made, transact)
-    assert resets
+    assert heard[:2] == [(True, False), (False, True)]
+    assert not any(begins for begins, _ in heard[1:])

@@ -251,7 +251,7 @@ def test_ages_after_hundreds_of_rotations(acker: Acker) -> None:
 )
 def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], said: str) -> None:
     """It is refused as a whole, also where other columns of it are good."""
-    good = {"roots": pack_ids([5]), "vals": pack_ids([1]), "failed": pack_ids([6])}
+    good: dict[str, Any] = {"roots": pack_ids([5]), "vals": pack_ids([1]), "failed": pack_ids([6])}
     with pytest.raises(FrameError, match=said):
         acker.take(AckFrame(VERSION, SPOUT, **{**good, **columns}))
     assert len(acker.ledger) == 0

@@ -77,11 +77,16 @@ class Ledger:
         if offset <= self._replay_until:
             inits, acks = self._fresh_pairs(inits, offset), self._fresh_pairs(acks, offset)
             failed, reset = self._fresh(failed, offset), self._fresh(reset, offset)
+        if frame.begins:
+            self._apply_beginning(frame.task, offset)
         self._apply_inits(frame.task, inits)
         self._apply_acks(acks)
         self._apply_fails(failed)
         self._apply_resets(reset)
         self.applied = max(self.applied, offset)
+
+    def _apply_beginning(self, task: int, offset: int) -> None:
+        """A spout task begins a new life. The trees of the one before need nothing: their rows expire."""
 
     def _apply_inits(self, task: int, pairs: Iterable[tuple[int, int]]) -> None:
         buckets, fresh = self._buckets, self._generation << _GENERATION
@@ -157,6 +162,11 @@ class Ledger:
             kept = {root: row for root, row in rows.items() if self._age(row) < _LIFE}
             self.expired += len(rows) - len(kept)
             self._buckets[number] = kept
+
+    @staticmethod
+    def _task(row: int) -> int:
+        """The spout task to tell; 0 before the init."""
+        return row >> _TASK
 
     def _age(self, row: int) -> int:
         return (self._generation - (row >> _GENERATION)) % _GENERATIONS

@@ -78,6 +78,8 @@ class Outbox:
         self.resets: set[int] = set()
         self.inits: dict[int, list[tuple[int, int]]] = {}
         """Spout task → (root, XOR of its first edges)."""
+        self.beginnings: set[int] = set()
+        """Spout tasks that begin a new life."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
         self._init_columns: list[tuple[int, Ids, Ids]] = []
         self.letters: list[LetterToStore] = []
@@ -116,7 +118,8 @@ class Outbox:
     @property
     def has_acks(self) -> bool:
         """Whether `drain_acks` would return any frame."""
-        return bool(self.acks or self._ack_columns or self.fails or self.resets or self.inits or self._init_columns)
+        news = self.acks or self._ack_columns or self.fails or self.resets
+        return bool(news or self.inits or self._init_columns or self.beginnings)
 
     def drain_tuples(self) -> list[Outgoing]:
         """The tuple frames collected since the last call."""
@@ -129,9 +132,15 @@ class Outbox:
     def drain_acks(self) -> list[Outgoing]:
         """The ack frames collected since the last call: one per acker task, and one more per spout task with inits."""
         if not self.ackers:
-            self.acks, self.fails, self.resets, self._ack_columns = {}, set(), set(), []
+            self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = {}, set(), set(), set(), []
             return []
-        return [*self._init_frames(), *self._ack_frames()]
+        return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
+
+    def _beginning_frames(self) -> Iterator[Outgoing]:
+        beginnings, self.beginnings = self.beginnings, set()
+        for task in beginnings:
+            for acker in range(self.ackers):
+                yield self._to_acker(acker, AckFrame(self._format, task, begins=True))
 
     def _init_frames(self) -> Iterator[Outgoing]:
         if not (self.inits or self._init_columns):

@@ -4,7 +4,7 @@ The spout's clock is the authority on timeouts, and the spout trusts nobody: new
 is counted and ignored.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -121,10 +121,6 @@ class SpoutCollector:
             attempts=attempts,
         )
         self._outbox.letters.append(LetterToStore(letter, on_stored))
-
-    def wait_on(self, roots: Iterable[int]) -> None:
-        """Has the ackers remember trees for as long again."""
-        self._outbox.resets.update(roots)
 
     def report_error(self, error: BaseException) -> None:
         """See `kstorm.topology.ErrorReporter.report_error`."""

@@ -72,6 +72,8 @@ class AckFrame(Struct, array_like=True):
     failed: bytes = b""
     reset: bytes = b""
     """Roots whose timeout starts again."""
+    begins: bool = False
+    """The spout task begins a new life, and waits for no tree of the one before. A process of before this field skips it."""
 
 
 class CompletionFrame(Struct, array_like=True):

@@ -10,6 +10,7 @@ from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.slot import Phase, Slot
 from kstorm.core.engine.units import Unit
+from kstorm.core.exact.ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.tasks import Steps
@@ -33,6 +34,7 @@ class AckerEngine(Engine[Ledger]):
         self.checkpoints = 0
         """Checkpoints taken."""
         self._box = CompletionBox(topology)
+        self._make_ledger = ExactLedger if topology.config.exactly_once else Ledger
         self._load_rows, self._log_id = load_rows, log_id
         self._every = topology.config.topology_acker_checkpoint_interval_ms / 1000
         self._next_checkpoint = 0.0
@@ -85,7 +87,7 @@ class AckerEngine(Engine[Ledger]):
 
     def make_task(self, slot: Slot[Ledger]) -> Steps:
         """Restores the ledger of a task."""
-        ledger = Ledger(self._box, self._log_id)
+        ledger = self._make_ledger(self._box, self._log_id)
         ledger.restore(self._load_rows(slot.index))
         slot.task = ledger
         self.journal.info("ledger_recovered", partition=slot.index, open_trees=len(ledger))

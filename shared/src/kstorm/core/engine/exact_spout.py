@@ -15,6 +15,7 @@ from kstorm.core.engine.spout import SpoutEngine
 from kstorm.core.engine.units import Unit
 from kstorm.core.exact.spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
+from kstorm.core.tasks import Steps
 from kstorm.topology import Positioned
 
 
@@ -26,6 +27,11 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._positions: Positions = {}
+
+    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+        """As of every spout; the ackers hear that nobody waits for the trees of the task's life before."""
+        self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
+        return super().make_task(slot)
 
     def emit(self, now: float) -> list[Effect]:
         """As of every spout; while much waits to be written, nothing is emitted."""

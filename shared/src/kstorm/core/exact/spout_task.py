@@ -17,5 +17,4 @@ class ExactSpoutTask(SpoutTask):
             late = f"{len(overdue)} trees are open for longer than topology_message_timeout_secs; nothing is replayed for that"
             self.on_error(TimeoutError(late), "waiting for acks")
             self._pending.put_all_new(overdue.items())
-            self.collector.wait_on(overdue)  # an acker that forgot them would never tell that they are complete
         yield from self._tell_at_once()
