@@ -42,12 +42,14 @@ class Member:
 
 
 @asynccontextmanager
-async def process(kafka: EmbeddedKafka, topic: str, instance: str, name: str) -> AsyncIterator[CheckpointWriter]:
-    """A process with tasks: `instance` is its place in the group, `name` that of its producer."""
+async def process(
+    kafka: EmbeddedKafka, topic: str, instance: str, name: str, **settings: Any
+) -> AsyncIterator[CheckpointWriter]:
+    """A process with tasks: `instance` is its place in the group, `name` that of its producer, `settings` are the producer's."""
     member: Any = Member(kafka.bootstrap, topic, instance)
     await member.joined()
-    settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, instance=name)
-    writer = CheckpointWriter(settings, topic, topic, member)
+    known: dict[str, Any] = {"topology": "a:b", "bootstrap_servers": kafka.bootstrap, "instance": name, **settings}
+    writer = CheckpointWriter(Settings(**known), topic, topic, member)
     await writer.open()
     try:
         yield writer

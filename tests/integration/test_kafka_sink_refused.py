@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 
 from kstorm.runtime.kafka.sink import KafkaWriter
 from tests.integration.kafka_topic import Topic
-from tests.integration.test_security import STRANGER, Secured
+from tests.integration.secured import STRANGER, Secured
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """TLS, logins by SCRAM-SHA-512, ZooKeeper's digest: everything uses them, and each refusal is reported once."""
 
+import asyncio
 import json
 import logging
 import time
@@ -10,96 +11,29 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
+from kstorm.core.engine.effects import Transact
 from kstorm.core.outbox import Outgoing
+from kstorm.errors import BrokerError
 from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
-from tests.integration.certificates import Authority
-from tests.integration.engine import Engine, check_words, running
+from tests.integration.engine import Engine, check_words, make_topics, running
+from tests.integration.secured import PASSWORD, STRANGER, USER, Secured
 from tests.integration.service import assert_refused, start_service
+from tests.integration.test_fencing import committed, process
 
-STRANGER = "stranger"
-USER, PASSWORD, ZOOKEEPER_PASSWORD, WRONG = "kstorm", "scram-Pa55", "digest-Pa55", "wrong-Pa55"
+ZOOKEEPER_PASSWORD, WRONG = "digest-Pa55", "wrong-Pa55"
 LOGIN = f"digest:{USER}:{ZOOKEEPER_PASSWORD}"
-
-
-class Secured:
-    """A Kafka with TLS, and what its clients need to know."""
-
-    def __init__(self, directory: Path) -> None:
-        self.authority = Authority(directory / "certificates", "authority")
-        self.stranger = Authority(directory / "certificates", "stranger")
-        certificates = {
-            "valid": self.authority.sign("broker"),
-            "expired": self.authority.sign("old", expired=True),
-        }
-        self.kafka = EmbeddedKafka(
-            directory,
-            name="secured",
-            quick_start=True,
-            logins={USER: PASSWORD, STRANGER: PASSWORD},
-            certificates=certificates,
-            settings={
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS",  # whoever comes without TLS: the tests themselves
-            },
-        )
-
-    def properties(self, **changes: str) -> dict[str, str]:
-        """What a client that is let in sets."""
-        return {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": USER,
-            "sasl.password": PASSWORD,
-            "ssl.ca.location": str(self.authority.certificate),
-            **{name.replace("_", "."): value for name, value in changes.items()},
-        }
-
-    def allow(self, prefix: str, *, transactions: bool = True) -> None:
-        """Gives the user what docs/security.md says that one needs, for the topology of a test; or all but its `transactions`."""
-        name, source, sink = topologies.names(prefix)
-        topic, group, transaction = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
-        own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
-        may = AclOperation
-        needed = [
-            *(
-                (topic, f"{name}.", own, to)
-                for to in (may.CREATE, may.DESCRIBE, may.DESCRIBE_CONFIGS, may.READ, may.WRITE)
-            ),
-            (group, f"{name}.", own, may.READ),
-            *([(transaction, f"{name}.", own, may.WRITE)] if transactions else []),
-            (topic, source, exactly, may.READ),
-            (group, name, exactly, may.READ),  # the id of the SpoutConfig
-            (topic, sink, exactly, may.WRITE),
-        ]
-        allowed = AclPermissionType.ALLOW
-        rules = [AclBinding(kind, of, how, f"User:{USER}", "*", to, allowed) for kind, of, how, to in needed]
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
-        for made in admin.create_acls(rules).values():
-            made.result(30)
-
-    def refusals(self) -> int:
-        """How many connections the broker refused so far."""
-        return self.kafka.log_path.read_text().count("Failed authentication with")
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +207,22 @@ def test_a_user_without_transactional_ids_is_told_so(
     last = ended.stdout.strip().splitlines()[-1]
     assert f"did not let the transactional id '{topic_prefix}.split-split-0' in" in last
     assert "allow this user WRITE on the transactional ids of its topology" in last
+
+
+async def test_a_topic_that_may_not_be_written_ends_the_process(secured: Secured, topic_prefix: str) -> None:
+    """Exactly once. An operator can give the right, so nothing is given up, and nothing of the epoch is written."""
+    secured.allow(topic_prefix)
+    name, _, _ = topologies.names(topic_prefix)
+    read, changelog, sink = f"{name}.in", f"{name}.changelog", f"{topic_prefix}-forbidden"
+    make_topics(secured.kafka.bootstrap, dict.fromkeys((read, changelog, sink), 1))
+    login = {"bootstrap_servers": secured.kafka.secure("valid"), "kafka_properties": secured.properties()}
+    epoch = Transact({0: [(b"k", b"1")]}, {0: 5}, [Outgoing(sink, 0, b"v", b"k", None, 7)])
+    async with process(secured.kafka, read, "place", "name", **login) as writer:
+        with pytest.raises(
+            BrokerError, match=rf"the topic '{sink}' did not take a record: .*allow this user WRITE on it"
+        ):
+            await writer.write(changelog, epoch)
+    assert await asyncio.to_thread(committed, secured.kafka, changelog, read) == ([], -1001)
 
 
 def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:

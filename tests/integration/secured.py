@@ -1,0 +1,80 @@
+"""A Kafka with TLS, logins and rights, and what its clients need to know."""
+
+from pathlib import Path
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kstorm.local.servers import EmbeddedKafka
+from tests.integration import topologies
+from tests.integration.certificates import Authority
+
+STRANGER = "stranger"
+USER, PASSWORD = "kstorm", "scram-Pa55"
+
+
+class Secured:
+    """A Kafka with TLS, and what its clients need to know."""
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority(directory / "certificates", "authority")
+        self.stranger = Authority(directory / "certificates", "stranger")
+        certificates = {
+            "valid": self.authority.sign("broker"),
+            "expired": self.authority.sign("old", expired=True),
+        }
+        self.kafka = EmbeddedKafka(
+            directory,
+            name="secured",
+            quick_start=True,
+            logins={USER: PASSWORD, STRANGER: PASSWORD},
+            certificates=certificates,
+            settings={
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",  # whoever comes without TLS: the tests themselves
+            },
+        )
+
+    def properties(self, **changes: str) -> dict[str, str]:
+        """What a client that is let in sets."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(self.authority.certificate),
+            **{name.replace("_", "."): value for name, value in changes.items()},
+        }
+
+    def allow(self, prefix: str, *, transactions: bool = True) -> None:
+        """Gives the user what docs/security.md says that one needs, for the topology of a test; or all but its `transactions`."""
+        name, source, sink = topologies.names(prefix)
+        topic, group, transaction = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+        own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
+        may = AclOperation
+        needed = [
+            *(
+                (topic, f"{name}.", own, to)
+                for to in (may.CREATE, may.DESCRIBE, may.DESCRIBE_CONFIGS, may.READ, may.WRITE)
+            ),
+            (group, f"{name}.", own, may.READ),
+            *([(transaction, f"{name}.", own, may.WRITE)] if transactions else []),
+            (topic, source, exactly, may.READ),
+            (group, name, exactly, may.READ),  # the id of the SpoutConfig
+            (topic, sink, exactly, may.WRITE),
+        ]
+        allowed = AclPermissionType.ALLOW
+        rules = [AclBinding(kind, of, how, f"User:{USER}", "*", to, allowed) for kind, of, how, to in needed]
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
+        for made in admin.create_acls(rules).values():
+            made.result(30)
+
+    def refusals(self) -> int:
+        """How many connections the broker refused so far."""
+        return self.kafka.log_path.read_text().count("Failed authentication with")
