@@ -34,7 +34,9 @@ class Engine:
 
     def produce(self, messages: Iterable[str]) -> None:
         """Writes messages to the source topic, evenly over its partitions."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        )
         for message in messages:
             producer.produce(self.source, message.encode(), partition=self.produced % SOURCE_PARTITIONS)
             self.produced += 1

@@ -41,6 +41,11 @@ class Words:
             enough.set()
             feeding.join()
 
+    def await_progress(self) -> None:
+        """Waits until more messages are finished than now."""
+        done = sum(self.engine.offsets().values())
+        self.engine.until(lambda: sum(self.engine.offsets().values()) > done, 60, "more is done")
+
     def await_done(self) -> None:
         self.engine.await_done("sentences")
 

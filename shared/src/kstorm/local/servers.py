@@ -146,6 +146,7 @@ class EmbeddedKafka(_EmbeddedServer):
         self._logins = dict(logins or {})
         self._secure = {name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()}
         self._controller_port = reserve_port()
+        self._cluster_id = new_cluster_id()
         self._settings = dict(settings or {})
         self._java_options = [QUICK_START] if quick_start else []
         self._detours = dict(detours or {})
@@ -174,10 +175,9 @@ class EmbeddedKafka(_EmbeddedServer):
 
     def _format(self, classpath: str, properties: Path) -> None:
         """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
-        cluster_id = new_cluster_id()
         users = [f"SCRAM-SHA-512=[name={user},password={password}]" for user, password in self._logins.items()]
         command = self._java(
-            QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster_id,
+            QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", self._cluster_id,
             *(argument for user in users for argument in ("--add-scram", user)),
         )  # fmt: skip
         tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
