@@ -144,6 +144,6 @@ class Course:
     def _look(self) -> None:
         self._feed.check()
         snapshot = self._pulse.look()
-        counts = f"produced {self._feed.produced:,}, completed {snapshot.acked:,}"
+        counts = f"produced {self._feed.produced:,}, arrived {self._feed.arrived:,}, completed {snapshot.acked:,}"
         self._view.show(snapshot, [self._under_way, f"{counts}, {self._pulse.stopped_for:.1f} s without progress"])
         time.sleep(_LOOK_SECS)

@@ -35,6 +35,8 @@ class Feed(threading.Thread):
         super().__init__(name="feed", daemon=True)
         self.produced = 0
         """How many messages have been handed over so far."""
+        self.arrived = 0
+        """How many of them Kafka has."""
         self._rate = rate
         self._problem = ""
         self._stopping = threading.Event()
@@ -44,6 +46,7 @@ class Feed(threading.Thread):
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "reconnect.backoff.max.ms": 1000,
+                "metadata.recovery.strategy": "none",  # as the services' producers have it
                 "log_level": 0,
             }
         )
@@ -83,5 +86,7 @@ class Feed(threading.Thread):
             raise BrokerError(f"Kafka did not take the messages for topic {SOURCE!r}: {self._problem}")
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
+        if error is None:
+            self.arrived += 1
+        else:
             self._problem = error.str()

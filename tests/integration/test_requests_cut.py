@@ -1,4 +1,5 @@
-"""Exactly once whatever becomes of a single request: lost, carried out and not answered, answered late."""
+"""Exactly once whatever becomes of a single request: lost, carried out and not answered, answered late; and a broker that is
+killed amid a transaction."""
 
 import asyncio
 import uuid
@@ -15,6 +16,9 @@ from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.words import Words
 
 TRANSACTION = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
+BEGINNING = (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
+JOINING = (Api.FIND_COORDINATOR, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH)
+AMID = ((Api.TXN_OFFSET_COMMIT, Fate.LOST), (Api.END_TXN, Fate.LOST), (Api.END_TXN, Fate.UNANSWERED))
 PATIENCE_SECS = 3
 """After which these clients give a request up: librdkafka's default is a minute."""
 SETTINGS = {**EXACTLY_ONCE, "KSTORM_KAFKA_PROPERTIES": f'{{"socket.timeout.ms": "{PATIENCE_SECS * 1000}"}}'}
@@ -80,6 +84,29 @@ def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate)
         strike = proxy.strike(api, fate, *(f"{name}-checkpoints" for name in before), late_secs=PATIENCE_SECS + 1)
         await_struck(words, strike)
         assert starts(words) == before, strike
+    words.check()
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
+def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fate: Fate) -> None:
+    """All by which it joins its group and opens its producer."""
+    strikes = [proxy.strike(api, fate, "count-0") for api in JOINING]
+    strikes += [proxy.strike(api, fate, "count-0-checkpoints") for api in BEGINNING]
+    words.engine.worker("count-0").process.kill()
+    await_struck(words, *strikes)
+    words.check()
+
+
+@pytest.mark.parametrize(("api", "fate"), AMID)
+def test_the_broker_is_killed_amid_a_transaction(
+    words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate
+) -> None:
+    """Between records and offsets, between offsets and commit, and between commit and answer."""
+    strike = proxy.strike(api, fate, "count-0-checkpoints", then=kafka.kill)
+    with words.fed():
+        words.engine.until(lambda: strike.done, 60, strike)
+        kafka.start()
+    words.await_done()
     words.check()
 
 
