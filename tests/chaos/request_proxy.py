@@ -101,9 +101,13 @@ class RequestProxy(Proxy):
 
     async def _connect(self, client: Streams, broker: Streams) -> None:
         struck: dict[int, tuple[Strike, str]] = {}
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._pass_requests(client[0], broker[1], struck))
-            both.create_task(self._pass_answers(broker[0], client[1], struck))
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass_requests(client[0], broker[1], struck))
+                both.create_task(self._pass_answers(broker[0], client[1], struck))
+        finally:
+            for strike, name in struck.values():  # the connection ended before its answer: it will be made again
+                strike.left.add(name)
 
     async def _pass_requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, struck: dict[int, tuple[Strike, str]]
@@ -155,6 +159,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _end(strike: Strike, client: str) -> NoReturn:
-    await asyncio.to_thread(strike.then)
-    strike.struck.add(client)
+    then = asyncio.ensure_future(asyncio.to_thread(strike.then))
+    then.add_done_callback(lambda _: strike.struck.add(client))
+    await asyncio.shield(then)  # if it kills the broker, the broker's end of the connection ends this task meanwhile
     raise EOFError

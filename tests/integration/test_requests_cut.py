@@ -87,6 +87,7 @@ def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate)
     words.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
 def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fate: Fate) -> None:
     """All by which it joins its group and opens its producer."""
@@ -97,6 +98,7 @@ def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fa
     words.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("api", "fate"), AMID)
 def test_the_broker_is_killed_amid_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate
