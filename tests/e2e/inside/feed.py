@@ -23,7 +23,7 @@ class Feed:
 
     def __init__(self, servers: str, source: str, sink: str) -> None:
         self._source, self._sink = source, sink
-        patient = {"bootstrap.servers": servers, "reconnect.backoff.max.ms": 1000}
+        patient = {"bootstrap.servers": servers, "reconnect.backoff.max.ms": 1000, "metadata.recovery.strategy": "none"}
         # Kafka is restarted meanwhile: nothing may be given up, or sent twice.
         self._producer = Producer({**patient, "enable.idempotence": True, "message.timeout.ms": 0})
         self._consumer = Consumer({**patient, "group.id": "e2e-feed", "socket.timeout.ms": 2000})

@@ -90,8 +90,6 @@ class CheckpointWriter:
                 "linger.ms": 0,
                 "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),
                 "queue.buffering.max.messages": 1_000_000,
-                # Else it forgets all brokers when their connections break, and waits for ever for one that it has forgotten.
-                "metadata.recovery.strategy": "none",
             }
         )
 

@@ -95,6 +95,8 @@ class Settings:
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.ms": 100,
             "reconnect.backoff.max.ms": 2000,
+            # Else a client forgets all brokers when their connections break, and may wait for ever for one that it has forgotten.
+            "metadata.recovery.strategy": "none",
             **self.kafka_properties,
             "logger": CLIENT_LOG,
         }
