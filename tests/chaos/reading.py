@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.errors import raise_first_error
 from tests.chaos.audit import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 
@@ -154,8 +155,9 @@ class OffsetWatch(threading.Thread):
         if self._asking is None:
             config = {"bootstrap.servers": self._positions_at, "group.id": stored["group"], "log_level": 0}
             self._asking = Consumer(config)
-        place = TopicPartition(SOURCE, partition)
-        return int(self._asking.committed([place], timeout=_ANSWER_SECS)[0].offset)
+        found = self._asking.committed([TopicPartition(SOURCE, partition)], timeout=_ANSWER_SECS)
+        raise_first_error(found)  # while a transaction ends, the answer is that it is not known
+        return int(found[0].offset)
 
     def stored(self) -> dict[int, int]:
         """By partition, what was seen last."""
