@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.engine import Unit
+from kstorm.core.engine import Record, Unit
 from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
 from kstorm.core.outbox import Outgoing
 from kstorm.core.tasks import drive
-from kstorm.core.wire import AckFrame, decode, unpack_ids
+from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, encode, unpack_ids
 from kstorm.errors import FencedError
 from kstorm.testing import FeederSpout
 from kstorm.topology import (
@@ -325,6 +325,17 @@ def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
     bolt.do(bolt.engine.revoked([0], bolt.now))
     bolt.deliver()
     assert failed_by(bolt) == {101}
+
+
+def test_what_nothing_tracks_is_not_remembered() -> None:
+    """Nobody waits for it, and who runs without ackers need not ack."""
+    bolt = driven(Pairs())
+    bolt.assign(t0=0)
+    untracked = TupleFrame(VERSION, "words", 1, "default", 2, b"", b"", {}, [["a", "b"]])
+    bolt.poll(0, Record(0, encode(untracked)))
+    (slot,) = bolt.engine.slots.values()
+    assert slot.task.executed == 2
+    assert slot.task.held.take() == []
 
 
 def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:

@@ -47,3 +47,16 @@ def test_what_is_finished_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None
         held.add(one)
     assert len(held._newer) <= 2 * 10 + 1
     assert held.take() == some[::100]
+
+
+def test_a_bolt_that_never_acks_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ones are remembered."""
+    monkeypatch.setattr(module, "_FEW", 10)
+    monkeypatch.setattr(module, "_MOST", 100)
+    held, some = Held(float("inf")), tuples(1000)
+    for one in some:
+        held.add(one)
+        assert len(held._older) + len(held._newer) <= 4 * 100
+    left = held.take()
+    assert left == some[-len(left) :]
+    assert len(left) >= 100

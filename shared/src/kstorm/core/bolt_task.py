@@ -125,7 +125,7 @@ class BoltTask:
         self.executed += len(batch)
         if self._acks_itself:
             self.collector.ack_batch(batch)
-        elif not batch.finished:
+        elif batch.roots is not None and not batch.finished:
             self.held.add(batch)
 
     def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
@@ -176,7 +176,7 @@ class BoltTask:
             else:
                 if acks:
                     ack(tuple)
-                elif hold is not None and not tuple.finished:
+                elif hold is not None and tuple.root and not tuple.finished:
                     hold(tuple)
 
     def fail_held(self) -> int:

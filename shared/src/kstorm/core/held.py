@@ -5,12 +5,14 @@ from typing import Final
 from kstorm.topology import Tuple, TupleBatch
 
 _FEW: Final = 1000
+_MOST: Final = 100_000
 
 
 class Held:
     """Remembers tuples and batches until they are finished, or their trees have timed out.
 
-    `secs` is the message timeout. One that a bolt has forgotten is remembered for at most twice as long.
+    `secs` is the message timeout. What a bolt has forgotten to ack is remembered for at most twice as long, and the last 100,000 of
+    it at least; what is forgotten here only waits for its time-out.
     """
 
     def __init__(self, secs: float) -> None:
@@ -25,6 +27,8 @@ class Held:
         self._newer.append(one)
         if len(self._newer) > self._room:
             self._newer = [other for other in self._newer if not other.finished]
+            if len(self._newer) >= _MOST:
+                self._older, self._newer = self._newer, []
             self._room = max(_FEW, 2 * len(self._newer))
 
     def age(self, now: float) -> None:
