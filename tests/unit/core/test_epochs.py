@@ -416,3 +416,13 @@ def test_a_life_begins_in_its_first_epoch() -> None:
             answer(made, transact)
     assert heard[:2] == [(True, False), (False, True)]
     assert not any(begins for begins, _ in heard[1:])
+
+
+def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
+    """Said later, it would end the trees of the task's next owner (the simulation's seed 209315)."""
+    _, made = spouts()
+    outbox = made.engine.outbox  # type: ignore[attr-defined]
+    task = made.engine.topology.task_ids("words")[0]
+    outbox.beginnings.add(task)
+    outbox.forget(task)
+    assert not outbox.has_acks

@@ -95,8 +95,9 @@ class Outbox:
         return lane
 
     def forget(self, task: int) -> None:
-        """Drops the lanes of a task that left this process, with whatever they hold."""
+        """Drops the lanes of a task that left this process, with whatever they hold; nothing more is said of its life."""
         self._lanes = [lane for lane in self._lanes if lane.task != task]
+        self.beginnings.discard(task)
 
     def init(self, spout_task: int, root: int, val: int) -> None:
         """A tree begins."""
