@@ -1,5 +1,6 @@
 """A Kafka with TLS, logins and rights, and what its clients need to know."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
@@ -17,6 +18,9 @@ from tests.integration.certificates import Authority
 
 STRANGER = "stranger"
 USER, PASSWORD = "kstorm", "scram-Pa55"
+
+_Right = tuple[ResourceType, str, ResourcePatternType, AclOperation]
+"""Of what kind of thing, called how, by which pattern, to do what."""
 
 
 class Secured:
@@ -69,8 +73,15 @@ class Secured:
             (group, name, exactly, may.READ),  # the id of the SpoutConfig
             (topic, sink, exactly, may.WRITE),
         ]
+        self._grant(USER, needed)
+
+    def let_write(self, user: str, topic: str) -> None:
+        """Gives a user the right to write one topic."""
+        self._grant(user, [(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, AclOperation.WRITE)])
+
+    def _grant(self, user: str, rights: Iterable[_Right]) -> None:
         allowed = AclPermissionType.ALLOW
-        rules = [AclBinding(kind, of, how, f"User:{USER}", "*", to, allowed) for kind, of, how, to in needed]
+        rules = [AclBinding(kind, of, how, f"User:{user}", "*", to, allowed) for kind, of, how, to in rights]
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
         for made in admin.create_acls(rules).values():
             made.result(30)

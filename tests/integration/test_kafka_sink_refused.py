@@ -7,14 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from kstorm.runtime.kafka.sink import KafkaWriter
 from tests.integration.kafka_topic import Topic
@@ -62,10 +54,7 @@ async def test_who_may_not_write_one_topic_fails_its_tuples(secured: Secured, to
     allowed, refused = f"{topic_prefix}-allowed", f"{topic_prefix}-refused"
     for name in (allowed, refused):
         Topic(name, secured.kafka).create()
-    literal, write = ResourcePatternType.LITERAL, AclOperation.WRITE
-    rule = AclBinding(ResourceType.TOPIC, allowed, literal, f"User:{STRANGER}", "*", write, AclPermissionType.ALLOW)
-    admin = AdminClient({"bootstrap.servers": secured.kafka.bootstrap, "log_level": 0})
-    admin.create_acls([rule])[rule].result(30)
+    secured.let_write(STRANGER, allowed)
     fatal: list[Exception] = []
     writer = KafkaWriter(client(secured), {"linger.ms": 0}, fatal.append)
     ends: dict[str, list[Any]] = {}
