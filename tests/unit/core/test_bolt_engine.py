@@ -18,6 +18,7 @@ from kstorm.topology import (
     Bolt,
     Config,
     OutputFieldsDeclarer,
+    Stateful,
     StatefulBasicBolt,
     Topology,
     TopologyBuilder,
@@ -296,10 +297,15 @@ def is_ack(record: Outgoing) -> bool:
     return record.topic.endswith("__acker")
 
 
-def test_what_a_bolt_holds_when_its_task_leaves_is_failed() -> None:
+class StatefulPairs(Stateful, Pairs):
+    """The same, with state."""
+
+
+@pytest.mark.parametrize("kind", [Pairs, StatefulPairs])
+def test_what_a_bolt_holds_when_its_task_leaves_is_failed(kind: type[Pairs]) -> None:
     """At the end, when all else has arrived, and before the task is another process's. So it need not wait for its time-out."""
     journal = Journal()
-    bolt = driven(Pairs(), journal)
+    bolt = driven(kind(), journal)
     bolt.assign(t0=0)
     bolt.poll(0, frame(0, "a", "b", "a", "c"))
     bolt.do(bolt.engine.revoked([0], bolt.now))

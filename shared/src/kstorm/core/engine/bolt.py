@@ -116,6 +116,7 @@ class BoltEngine(Engine[BoltTask]):
             self._start(self._checkpoint())
         if now >= self._next_commit and not self._storing:
             self._next_commit = now + self.topology.config.topology_commit_interval_ms / 1000
+            self._age_held()
             self._commit()
         return self._turn()
 
@@ -344,12 +345,15 @@ class BoltEngine(Engine[BoltTask]):
             if pending is not None:
                 yield awaitable(pending)
 
+    def _age_held(self) -> None:
+        for slot in self.slots.values():
+            if slot.alive:
+                slot.task.held.age(self.now)
+
     def _commit(self) -> None:
         """Commits what is finished, without waiting."""
         offsets = {}
         for slot in self.slots.values():
-            if slot.alive:
-                slot.task.held.age(self.now)
             if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
                 offsets[slot.index] = slot.progress.commit(offset)
         if offsets:
