@@ -117,12 +117,13 @@ def _any_topic() -> AbstractContextManager[object]:
 
 def _state_last() -> AbstractContextManager[object]:
     def end_poll(self: BoltEngine, poll: Any) -> None:
-        for slot, reached in poll.reached:
+        for slot, reached in poll.reached.items():
             slot.progress.begin(poll.unit, reached)
         self._poll = self._at_hand.unit = None
         self._flush(poll.unit)
         self._send(poll.unit, self.outbox.drain_acks())
         poll.unit.close()
+        poll.whole.close()
 
     return patch.object(BoltEngine, "_end_poll", end_poll)
 

@@ -271,6 +271,49 @@ def test_nothing_is_cut_amid_an_execution() -> None:
     asyncio.run(run())
 
 
+def test_a_poll_breaks_off_for_an_epoch_that_is_due() -> None:
+    """A long poll does not put an epoch off: what was executed of it is cut, and the rest goes on, each task's in its order."""
+    made = driven()
+    made.assign(t0=0, t1=0)
+    engine, whole = made.engine, Unit()
+    polled = [(engine.slots[0], [frame(0, "a"), frame(1, "b")]), (engine.slots[1], [frame(0, "c")])]
+    (running,) = engine.polled(polled, whole, 0.0)
+    assert isinstance(running, Run)
+    assert next(running.steps) is None  # a pause behind the first frame
+    assert made.tick(1) == []
+    with pytest.raises(StopIteration):
+        next(running.steps)
+    made.do(engine.ran(running, made.now))
+    (first,) = made.take(Transact)
+    assert (first.offsets, dict(first.changes)) == ({0: 1, 1: 0}, {0: [(b"a", b"\x01")]})
+    answer(made, first)
+    assert not whole.done
+    made.tick(1)
+    (second,) = made.take(Transact)
+    assert (second.offsets, dict(second.changes)) == ({0: 2, 1: 1}, {0: [(b"b", b"\x01")], 1: [(b"c", b"\x01")]})
+    answer(made, second)
+    assert whole.done
+
+
+def test_a_poll_goes_on_while_an_epoch_is_written() -> None:
+    """Another one could not be cut."""
+    made = driven()
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a"))
+    made.tick(1)
+    (first,) = made.take(Transact)
+    (running,) = made.engine.polled([(made.engine.slots[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now)
+    assert isinstance(running, Run)
+    next(running.steps)
+    made.tick(1)
+    with pytest.raises(StopIteration):
+        next(running.steps)
+    assert made.do(made.engine.ran(running, made.now)) == []
+    answer(made, first)
+    made.tick(1)
+    assert [transact.offsets for transact in made.take(Transact)] == [{0: 3}]
+
+
 def test_a_task_leaves_after_its_epoch() -> None:
     """What it did is committed while it is still this process's; then it is released, and has no part in later epochs."""
     made = driven()

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Protocol
 
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Routine
+from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Job, Routine
 from kstorm.core.engine.journal import Journal
-from kstorm.core.engine.slot import Phase, Slot
+from kstorm.core.engine.poll import Poll
+from kstorm.core.engine.slot import Phase, Record, Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import Outbox
@@ -42,16 +43,6 @@ class AtHand:
 
     unit: Unit | None = None
     task: BoltTask | None = None
-
-
-class _Poll:
-    """A poll being executed: what came of each task, and how far it was executed."""
-
-    __slots__ = ("reached", "unit")
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
-        self.reached: list[tuple[Slot[BoltTask], int]] = []
 
 
 class BoltEngine(Engine[BoltTask]):
@@ -90,7 +81,7 @@ class BoltEngine(Engine[BoltTask]):
         self._hooks = _hooks_of(spec.component)
         self._numbers = count(1)  # of checkpoints
         self._held: list[Unit] = []  # of a bolt with state: executed, and their acks wait
-        self._poll: _Poll | None = None
+        self._poll: Poll | None = None
         self._late = False  # whether a job of ticks and of what was acked late is waiting
         self._storing = False
         self._next_checkpoint = self._next_commit = 0.0
@@ -100,9 +91,17 @@ class BoltEngine(Engine[BoltTask]):
     def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
         """Executes the frames, task after task; the tasks of an async bolt side by side."""
         self.now = now
-        poll = _Poll(unit)
-        self._enqueue(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
+        self._jobs.append(self._part(item, unit))
         return self._turn()
+
+    def _part(self, item: Item[BoltTask], whole: Unit) -> Job:
+        poll = Poll(whole)
+        return Job(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether something has to be done before the next frame of a poll: then the rest of it is a part of its own."""
+        return False
 
     def tick(self, now: float) -> list[Effect]:
         """Tick tuples that are due, acks that came late, checkpoints and commits."""
@@ -138,36 +137,44 @@ class BoltEngine(Engine[BoltTask]):
 
     # Execution.
 
-    def _begin_poll(self, item: Item[BoltTask], poll: _Poll) -> Sequence[Steps]:
+    def _begin_poll(self, item: Item[BoltTask], poll: Poll) -> Sequence[Steps]:
         self._poll = poll
         active = [(slot, records) for slot, records in item if slot.works]
         if self._side_by_side:
             return [self._work([one], poll) for one in active]
         return [self._work(active, poll)] if active else []
 
-    def _work(self, share: Item[BoltTask], poll: _Poll) -> Steps:
+    def _work(self, share: Item[BoltTask], poll: Poll) -> Steps:
         """Executes the frames of some tasks; of a task that has to go, none more."""
-        for slot, records in share:
-            reached = 0
-            for record in records:
+        worked = False
+        for place, (slot, records) in enumerate(share):
+            for number, record in enumerate(records):
+                if worked:
+                    yield None
+                    if self.breaks_off:
+                        poll.rest += [(slot, records[number:]), *share[place + 1 :]]
+                        return
                 if slot.leaving:  # the rest stays uncommitted, for the next owner
                     break
+                worked = True
                 self._at_hand.unit = poll.unit
-                try:
-                    steps = slot.task.receive(decode(TupleFrame, record.value), record.offset)
-                except FrameError as error:
-                    self._dead_letter(record, str(error), poll.unit, self.topic, slot.index)
-                else:
-                    yield from steps
-                reached = record.offset + 1
-                self.frames_in += 1
-                if record.sent:
-                    self.executed.append(record.sent)
-            if reached:
-                poll.reached.append((slot, reached))
+                yield from self._execute(slot, record, poll.unit)
+                poll.reached[slot] = record.offset + 1
 
-    def _end_poll(self, poll: _Poll) -> None:
-        for slot, reached in poll.reached:
+    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
+        """Executes one frame."""
+        try:
+            steps = slot.task.receive(decode(TupleFrame, record.value), record.offset)
+        except FrameError as error:
+            self._dead_letter(record, str(error), unit, self.topic, slot.index)
+        else:
+            yield from steps
+        self.frames_in += 1
+        if record.sent:
+            self.executed.append(record.sent)
+
+    def _end_poll(self, poll: Poll) -> None:
+        for slot, reached in poll.reached.items():
             slot.progress.begin(poll.unit, reached)
         self._poll = self._at_hand.unit = None
         self._flush(poll.unit)
@@ -176,6 +183,10 @@ class BoltEngine(Engine[BoltTask]):
             self._held.append(poll.unit)
         else:
             poll.unit.close()
+        if poll.rest:
+            self._jobs.appendleft(self._part(poll.rest, poll.whole))
+        else:
+            poll.whole.close()
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
         self._at_hand.unit = unit

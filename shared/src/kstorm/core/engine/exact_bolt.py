@@ -6,9 +6,9 @@ from typing import Any, cast
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.bolt import BoltEngine
 from kstorm.core.engine.effects import Changes, Effect, End, Fetch, Positions, Transact
-from kstorm.core.engine.engine import Item, Routine
+from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import EpochEngine
-from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.slot import Record, Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.task import ExactBoltTask
@@ -52,9 +52,14 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         due = [_exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)]
         return [_retry_and_tick(task, self.now) for task in due]
 
-    def _begin_poll(self, item: Item[BoltTask], poll: Any) -> Sequence[Steps]:
-        self._bytes += sum(len(record.value or b"") for _, records in item for record in records)
-        return super()._begin_poll(item, poll)
+    @property
+    def breaks_off(self) -> bool:
+        """An epoch is due, and can only be cut between two executions."""
+        return not self._writing and self._is_due
+
+    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
+        yield from super()._execute(slot, record, unit)
+        self._bytes += len(record.value or b"")
 
     def _flush(self, unit: Unit) -> None:
         self._hold(unit)

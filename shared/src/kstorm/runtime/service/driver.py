@@ -272,16 +272,18 @@ class Driver(Generic[E]):
 
     async def perform(self, effects: list[Effect]) -> None:
         """Carries out effects, and waits for the user's code among them."""
-        runs = self._act(effects)
-        if len(runs) == 1:
-            await self._run(runs[0])
-        elif runs:
-            await asyncio.gather(*map(self._run, runs))
+        await self._run_all(self._act(effects))
+
+    async def _run_all(self, runs: list[Run]) -> None:
+        """Runs pieces of the user's code, and those that follow from their ends: in a loop, as there may be a thousand."""
+        while runs:
+            following = [await self._run(runs[0])] if len(runs) == 1 else await asyncio.gather(*map(self._run, runs))
+            runs = [run for some in following for run in some]
 
     def perform_beside(self, effects: list[Effect]) -> None:
         """Carries out effects; the user's code among them runs beside whatever calls this."""
-        for run in self._act(effects):
-            self.background(self._run(run))
+        if runs := self._act(effects):
+            self.background(self._run_all(runs))
 
     def _act(self, effects: list[Effect]) -> list[Run]:
         """Carries out all but the runs, which are returned."""
@@ -305,10 +307,10 @@ class Driver(Generic[E]):
         if not self._stopping:
             self.perform_beside(self.engine.tick(time.monotonic()))
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: Run) -> list[Run]:
         await drive(run.steps, self._pauses)
         self.after_runs()
-        await self.perform(self.engine.ran(run, time.monotonic()))
+        return self._act(self.engine.ran(run, time.monotonic()))
 
     def _send(self, effect: Send) -> None:
         self.producer.send(effect.unit, effect.records)
