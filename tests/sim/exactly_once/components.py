@@ -24,6 +24,8 @@ from kstorm.topology import (
 SOURCE = "source"
 PARTS = 2
 """Tuples that are made of one message."""
+STREAMS = [f"part{part}" for part in range(PARTS)]
+"""One for each of them."""
 _RAISE = 0.04
 
 
@@ -83,20 +85,21 @@ class Messages(Positioned, Spout):
 
 
 class Split(BasicBolt):
-    """Makes `PARTS` tuples of each."""
+    """Makes `PARTS` tuples of each, on a stream each: they come in frames of their own, and between two frames anything happens."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """The message, its key, and which part of it."""
-        declarer.declare("id", "key", "part")
+        for stream in STREAMS:
+            declarer.declare_stream(stream, ("id", "key", "part"))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Raises before, between and behind its emits."""
-        for part in range(PARTS):
+        for part, stream in enumerate(STREAMS):
             self._trouble.maybe()
-            collector.emit((tuple["id"], tuple["key"], part))
+            collector.emit((tuple["id"], tuple["key"], part), stream=stream)
         self._trouble.maybe()
 
 
@@ -104,11 +107,10 @@ class SplitBatches(Split):
     """The same by whole batches, where it does not raise amid one."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """Raises before and behind its emit."""
-        self._trouble.maybe()
-        positions = [position for position in range(len(batch)) for _ in range(PARTS)]
-        columns = [[batch[field][position] for position in positions] for field in ("id", "key")]
-        collector.emit_batch([*columns, list(range(PARTS)) * len(batch)], positions)
+        """Raises before, between and behind its emits."""
+        for part, stream in enumerate(STREAMS):
+            self._trouble.maybe()
+            collector.emit_batch([batch["id"], batch["key"], [part] * len(batch)], stream=stream)
         self._trouble.maybe()
 
 

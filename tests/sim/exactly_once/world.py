@@ -13,6 +13,7 @@ from kstorm.topology import Config, Topology, TopologyBuilder
 from kstorm.topology.config import EXACTLY_ONCE
 from tests.sim.exactly_once.components import (
     PARTS,
+    STREAMS,
     Count,
     CountBatches,
     End,
@@ -70,8 +71,10 @@ def _topology(random: Random) -> Topology:
     count = random.choice((Count, CountBatches))(trouble)
     join = random.choice((Join, JoinBatches))(trouble)
     builder.set_bolt("split", split, random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
-    builder.set_bolt("count", count, 2).fields_grouping("split", "key")
-    builder.set_bolt("join", join, 2).fields_grouping("split", "id")
+    counting, joining = builder.set_bolt("count", count, 2), builder.set_bolt("join", join, 2)
+    for stream in STREAMS:
+        counting.fields_grouping("split", "key", stream)
+        joining.fields_grouping("split", "id", stream)
     builder.set_bolt("counted", End()).shuffle_grouping("count")
     builder.set_bolt("joined", End()).shuffle_grouping("join")
     builder.set_bolt("parts", End()).shuffle_grouping("join", "parts")
