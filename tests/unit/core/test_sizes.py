@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kstorm.core.outbox import Outgoing
-from kstorm.core.sizes import MAX_RECORD_BYTES, record_bytes, too_large
+from kstorm.core.sizes import MAX_RECORD_BYTES, all_short, record_bytes, too_large
 
 
 def test_a_record_has_the_length_that_a_broker_sees() -> None:
@@ -43,3 +43,12 @@ def test_characters_of_several_bytes_count_as_such() -> None:
     """A text may be short and its UTF-8 long."""
     assert too_large(Outgoing("t", 0, "€" * (MAX_RECORD_BYTES // 3)))
     assert not too_large(Outgoing("t", 0, "€" * (MAX_RECORD_BYTES // 4)))
+
+
+def test_records_are_short_together() -> None:
+    """Then none of them needs a look: not even as UTF-8 is one too large."""
+    assert all_short(["key", None], [b"value", ""])
+    many = ["x" * 1024] * 1024
+    assert not all_short(many, [])
+    assert all_short(many[1:], [None, "y" * 1023])
+    assert too_large(Outgoing("t", 0, "€" * (1024 * 1024 - 1))) == ""

@@ -51,6 +51,21 @@ def weight(state: UndoableState) -> int:
     return state._weight
 
 
+def test_a_put_that_is_refused_leaves_nothing_to_take_back() -> None:
+    """A bolt may catch what `put` raises, and go on; when it fails after that, all is as it was."""
+    made = table(a=1)
+    before = weight(made.state)
+    made.state.get("a")
+    weighed = weight(made.state)
+    for key in ("a", "b"):
+        with pytest.raises(TypeError, match="cannot be stored"):
+            made.state.put(key, object())
+    made.state.take_back()
+    assert dict(made.state.items()) == {"a": 1}
+    assert (made.state.take_changes(), weight(made.state)) == ([], weighed)
+    assert weighed > before
+
+
 def test_a_put_is_taken_back() -> None:
     """The key has the value that it had, or none, and nothing is stored."""
     made = table(a=1)

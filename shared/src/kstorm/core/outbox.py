@@ -19,7 +19,7 @@ from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
 
 
-class Outgoing(Struct, frozen=True):
+class Outgoing(Struct, frozen=True, gc=False):  # an epoch may hold a million of them, and none is part of a cycle
     """One record to produce."""
 
     topic: str

@@ -33,6 +33,11 @@ def too_large(record: Outgoing) -> str:
     return f"it has {size:,} bytes with key and headers, the limit is {MAX_RECORD_BYTES:,}"
 
 
+def all_short(*columns: Sequence[str | bytes | None]) -> bool:
+    """Whether the parts of all records together are so short that no record can be too large, without a look at each."""
+    return sum(sum(map(len, filter(None, column))) for column in columns) < _SHORT
+
+
 def _with_length(data: str | bytes | None) -> int:
     if data is None:
         return 1

@@ -13,7 +13,8 @@ class ExactLedger(Ledger):
     """
 
     def _apply_acks(self, pairs: Iterable[tuple[int, int]]) -> None:
-        super()._apply_acks(pair for pair in pairs if self._has(pair[0]))
+        buckets = self._buckets
+        super()._apply_acks([pair for pair in pairs if pair[0] in buckets[pair[0] % BUCKETS]])
 
     def _apply_fails(self, roots: Iterable[int]) -> None:
         super()._apply_fails(self._known(roots))
@@ -37,8 +38,5 @@ class ExactLedger(Ledger):
         super().restore(stored)
         self._buckets = [{root: row for root, row in rows.items() if self._task(row)} for rows in self._buckets]
 
-    def _has(self, root: int) -> bool:
-        return root in self._buckets[root % BUCKETS]
-
     def _known(self, roots: Iterable[int]) -> Iterator[int]:
-        return (root for root in roots if self._has(root))
+        return (root for root in roots if root in self._buckets[root % BUCKETS])

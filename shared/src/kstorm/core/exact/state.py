@@ -24,10 +24,13 @@ class UndoableState(TaskState):
 
     def put(self, key: str, value: Any) -> None:
         """See `TaskState.put`."""
-        before = None if key in self._before else self._now(key)
+        before = self._before
+        if (
+            key not in before
+        ):  # written out, as this is done for each word that is counted; `take_back` bears a put that raises
+            absent = _NOT_THERE
+            before[key] = self._cache.get(key, absent), self._dirty.get(key, absent), self._weights.get(key, 0)
         super().put(key, value)
-        if before is not None:
-            self._before[key] = before
 
     def delete(self, key: str) -> Any:
         """See `TaskState.delete`."""
@@ -42,7 +45,7 @@ class UndoableState(TaskState):
         every value that can change is read anew from its stored form."""
         for key, (value, stored, weight) in self._before.items():
             if stored is _NOT_THERE:
-                del self._dirty[key]
+                self._dirty.pop(key, None)
             else:
                 self._dirty[key] = stored
             self._forget(key)

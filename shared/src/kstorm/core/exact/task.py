@@ -4,6 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat, starmap
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
@@ -16,7 +17,7 @@ from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exact.unfinished import Left, Unfinished
 from kstorm.core.outbox import Outbox, Outgoing
-from kstorm.core.sizes import too_large
+from kstorm.core.sizes import all_short, too_large
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
 from kstorm.errors import BrokerError, FailedException, ReportedFailedException
@@ -233,15 +234,14 @@ class ExactBoltTask(BoltTask):
     ) -> None:
         """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
         producer's choice, by the keys. Raises `BrokerError` if no transaction could hold one of them: then none is written."""
-        make = partial(Outgoing, topic, _BY_KEY, task=self.task_id)
-        if headers is None:
-            records = [make(value=value, key=key) for key, value in zip(keys, values, strict=True)]
-        else:
-            rows = zip(keys, values, headers, strict=True)
-            records = [make(value=value, key=key, headers=own) for key, value, own in rows]
-        for record in records:
-            if problem := too_large(record):
-                raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
+        count = len(keys)
+        own = repeat(None, count) if headers is None else headers
+        columns = (repeat(topic, count), repeat(_BY_KEY, count), values, keys, own, repeat(self.task_id, count))
+        records = list(starmap(Outgoing, zip(*columns, strict=True)))
+        if headers is not None or not all_short(keys, values):
+            for record in records:
+                if problem := too_large(record):
+                    raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
         self.collector.keep(partial(_add_all, self._outbox, records))
 
     # What is not finished.

@@ -44,6 +44,9 @@ _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
 _AT_ONCE_SECS: Final = 1.0
 """After which librdkafka sends a request again by itself, without saying so."""
+_LINGER_MS: Final = 20
+"""For how long librdkafka gathers records before it sends them: they go in a few large batches while the rest is still being handed
+to it. Nothing waits for that, since a flush sends at once."""
 _BATCH_BYTES: Final = 1_000_000
 """librdkafka's own default: no batch of several records is longer."""
 _BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
@@ -87,7 +90,7 @@ class CheckpointWriter:
                 "message.timeout.ms": milliseconds * 4 // 5,  # it is known before the broker ends the transaction
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "batch.size": 1 if alone else self._batch_bytes,
-                "linger.ms": 0,
+                "linger.ms": _LINGER_MS,
                 "retry.backoff.ms": int(_AT_ONCE_SECS * 1000),
                 "queue.buffering.max.messages": 1_000_000,
             }
@@ -199,8 +202,7 @@ class CheckpointWriter:
             case Request.BEGIN:
                 producer.begin_transaction()
             case Request.WRITE:
-                for partition, key, value in attempt.pairs:
-                    produce_when_room(producer, attempt.changelog, value, key, partition, attempt.report)
+                self._produce_pairs(attempt)
                 records = attempt.records
                 self._produce(records, range(len(records)), attempt.refusals, listens=self._listens)
             case Request.FLUSH:
@@ -238,14 +240,30 @@ class CheckpointWriter:
         except NotInTimeError:
             raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
 
+    def _produce_pairs(self, attempt: "_Attempt") -> None:
+        produce, changelog, report = self._producer.produce, attempt.changelog, attempt.report
+        for partition, key, value in attempt.pairs:
+            try:
+                produce(changelog, value, key, partition, report)
+            except BufferError:
+                produce_when_room(self._producer, changelog, value, key, partition, report)
+
     def _produce(
         self, records: Sequence[Outgoing], numbers: Iterable[int], refusals: Refusals, *, listens: bool
     ) -> None:
+        produce = self._producer.produce
         for number in numbers:
             out = records[number]
             told = refusals.listen(number) if listens else None
             try:
-                produce_when_room(self._producer, out.topic, out.value, out.key, out.partition, told, out.headers)
+                try:  # first without the helper, which takes longer than librdkafka itself
+                    if out.headers is None:
+                        produce(out.topic, out.value, out.key, out.partition, told)
+                    else:
+                        own: Any = out.headers
+                        produce(out.topic, out.value, out.key, out.partition, told, headers=own)
+                except BufferError:
+                    produce_when_room(self._producer, out.topic, out.value, out.key, out.partition, told, out.headers)
             except KafkaException as error:
                 refusals.add(number, error.args[0])
             except (TypeError, ValueError) as error:  # no bytes; or text that has no UTF-8
