@@ -106,18 +106,20 @@ def topology_name(run: str) -> str:
 def topology() -> Topology:
     """What the services of one measurement load: one process and one task a component, unless `KSTORM_PROCESSES` and
     `KSTORM_TASKS` say other; `KSTORM_ACKERS=0` tracks nothing, `KSTORM_STATE=1` keeps the counts in the state,
-    `KSTORM_GUARANTEE=exactly-once` counts each sentence once, whatever dies, in epochs of `KSTORM_EPOCH_MS`."""
+    `KSTORM_GUARANTEE=exactly-once` counts each sentence once, whatever dies, in epochs of `KSTORM_EPOCH_MS`. With state at most
+    60,000 sentences are in flight, as an epoch at each hop takes its time, and 20,000 without; `KSTORM_PENDING` says other."""
     source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
     name = topology_name(os.environ["PEER_RUN"])
     processes = int(os.environ.get("KSTORM_PROCESSES", "1"))
     tasks = max(processes, int(os.environ.get("KSTORM_TASKS", "1")))
-    count = CountInState() if os.environ.get("KSTORM_STATE") == "1" else Count()
+    in_state = os.environ.get("KSTORM_STATE") == "1"
+    count = CountInState() if in_state else Count()
     config = Config(
         topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_"),
         topology_epoch_interval_ms=int(os.environ.get("KSTORM_EPOCH_MS", "100")),
         topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
         topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
-        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "20000")),
+        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "60000" if in_state else "20000")),
     )
     builder = TopologyBuilder(name, config)
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
