@@ -14,7 +14,7 @@ from kstorm.core.engine import AckerEngine, BoltEngine, Effect, Engine, Record, 
 from kstorm.core.engine.effects import Commit, Open, Ready, Run, Send
 from kstorm.core.ids import columns_of, random_columns, random_ids
 from kstorm.core.ledger import Ledger
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.spout_task import SpoutTask
 from kstorm.topology import (
     BasicBolt,

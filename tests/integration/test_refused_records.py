@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.engine.effects import Transact
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka import checkpoints

@@ -18,7 +18,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
 from kstorm.core.engine.effects import Transact
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.local.servers import EmbeddedZooKeeper

@@ -5,7 +5,8 @@ from typing import Any
 
 from kstorm.core.exact import ExactBoltTask, UndoableState
 from kstorm.core.exact.unfinished import Left, read_pair
-from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.outbox import Outbox
+from kstorm.core.outgoing import EpochRecords, Outgoing
 from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, pack_ids, unpack_ids
 from kstorm.topology import BasicBolt, Bolt, Config, TopologyBuilder, TopologyContext
 from tests.unit.core.bolt_harness import Words
@@ -86,5 +87,5 @@ class ExactHarness:
 
     def written(self) -> list[Outgoing]:
         """The records of sinks."""
-        records, self.outbox.records = self.outbox.records, []
+        records, self.outbox.records = list(EpochRecords(self.outbox.records)), []
         return records

@@ -7,7 +7,7 @@ import pytest
 
 from kstorm.core.engine import Record, Unit
 from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import drive
 from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, encode, unpack_ids
 from kstorm.errors import FencedError

@@ -12,7 +12,7 @@ from kstorm.core.engine import Effect, Record, Unit
 from kstorm.core.engine.effects import Commit, End, Fetch, Keep, Ready, Release, Run, Send, Transact
 from kstorm.core.engine.epochs import MOST_BYTES, MOST_UNITS
 from kstorm.core.exact.unfinished import MARK
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import drive
 from kstorm.core.wire import AckFrame, decode
 from kstorm.errors import LostInputError

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kstorm.core import outbox as module
 from kstorm.core.lanes import Lane
-from kstorm.core.outbox import CompletionBox, Outbox, Outgoing
+from kstorm.core.outbox import CompletionBox, Outbox
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
 from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES, all_short, record_bytes, too_large
 
 

@@ -5,8 +5,7 @@ input frames leaves as few, full records. `drain_tuples` and `drain_acks` are ap
 may leave at once, while its acks wait until its state is durable.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -14,23 +13,10 @@ from msgspec import Struct
 from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.lanes import Lane, Rows
+from kstorm.core.outgoing import Outgoing, Part
 from kstorm.core.wire import WRITERS, AckFrame, CompletionFrame, TupleFrame, encode_tuples, pack_ids, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
-
-
-class Outgoing(Struct, frozen=True, gc=False):  # an epoch may hold a million of them, and none is part of a cycle
-    """One record to produce."""
-
-    topic: str
-    partition: int
-    """-1 leaves the choice to the producer, by the key."""
-    value: Any
-    """Bytes; of a sink's record also text, which goes as UTF-8, or None."""
-    key: str | bytes | None = None
-    headers: "Sequence[tuple[str, str | bytes | None]] | None" = None
-    task: int = 0
-    """The id of the task whose sink's record it is, in a topology that is processed exactly once; 0: a frame, or a dead letter."""
 
 
 class TooLarge(Struct, frozen=True):
@@ -83,7 +69,7 @@ class Outbox:
         self._ack_columns: list[tuple[Ids, Ids]] = []
         self._init_columns: list[tuple[int, Ids, Ids]] = []
         self.letters: list[LetterToStore] = []
-        self.records: list[Outgoing] = []
+        self.records: list[Part] = []
         """Of sinks, where they leave with what the tasks send."""
         self.too_large: list[TooLarge] = []
         """What could not be sent for its size since the caller last looked."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
 """Of the longest record that a process writes: a ledger's bucket, a value of state, a sink's record. Frames and dead letters are

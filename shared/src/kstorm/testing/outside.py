@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 
 OUTSIDE: Final = "outside"
 """Under this name a cluster finds in its resources who takes the records of topics that are not the topology's own."""

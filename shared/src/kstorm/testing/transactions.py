@@ -12,7 +12,7 @@ from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
 from kstorm.core.engine.transaction import Answer, Request
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.testing.group import FENCED
 from kstorm.testing.logs import Change, Fate, TopicPartition, Transaction

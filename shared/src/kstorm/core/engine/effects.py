@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kstorm.core.engine.slot import Record
 from kstorm.core.engine.units import Unit
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
 from kstorm.errors import KstormError
 

@@ -27,7 +27,8 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.slot import Phase, Record, Slot, T
 from kstorm.core.engine.units import Progress, Unit
-from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.outbox import Outbox
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
 from kstorm.errors import FencedError
 from kstorm.topology import Topology

@@ -16,7 +16,8 @@ from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transac
 from kstorm.core.engine.engine import Engine, Routine
 from kstorm.core.engine.slot import Phase, Slot, T
 from kstorm.core.engine.units import Unit
-from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.outbox import Outbox
+from kstorm.core.outgoing import EpochRecords, Outgoing, Part
 from kstorm.errors import BrokerError
 from kstorm.topology import Topology
 
@@ -39,7 +40,7 @@ class EpochEngine(Engine[T]):
         self._next_cut = 0.0
         self._writing = False
         self._cuts = 0
-        self._records: list[Outgoing] = []
+        self._records: list[Part] = []
         self._sent: list[tuple[Unit, int]] = []
         self._units: list[Unit] = []
         self._bytes = 0  # of the input that was executed since the last cut
@@ -65,7 +66,7 @@ class EpochEngine(Engine[T]):
 
     # The epoch.
 
-    def _send(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+    def _send(self, unit: Unit, records: Sequence[Part]) -> None:
         if records:
             unit.add(len(records))
             self._records += records
@@ -114,7 +115,7 @@ class EpochEngine(Engine[T]):
         changes, offsets, positions = self.cut()
         records, sent, units = self._records, self._sent, self._units
         self._records, self._sent, self._units, self._bytes = [], [], [], 0
-        transact = Transact(changes, offsets, records, positions)
+        transact = Transact(changes, offsets, EpochRecords(records), positions)
         yield from self._written_as(transact)  # 2
         while transact.refused:
             transact = self._with_letters(transact)
@@ -138,10 +139,11 @@ class EpochEngine(Engine[T]):
         records = list(transact.records)
         kept = [record for number, record in enumerate(records) if number not in transact.refused]
         letters = [self._letter_of(records[number], why) for number, why in sorted(transact.refused.items())]
+        left = [*kept, *map(self._written, letters)]
         first = letters[0]
         told = f"{first.reason}: it is in the dead letters, with {len(letters) - 1} others of its epoch"
         self.journal.error(BrokerError(told), "writing", first.task)
-        return Transact(transact.changes, transact.offsets, [*kept, *map(self._written, letters)], transact.positions)
+        return Transact(transact.changes, transact.offsets, EpochRecords(left), transact.positions)
 
     def _letter_of(self, record: Outgoing, reason: str) -> DeadLetter:
         return DeadLetter(

@@ -4,8 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat, starmap
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -16,18 +15,13 @@ from kstorm.core.exact.collector import ExactCollector
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.exact.unfinished import Left, Unfinished
-from kstorm.core.outbox import Outbox, Outgoing
+from kstorm.core.outbox import Outbox
+from kstorm.core.outgoing import Headers, Part, SinkRecords
 from kstorm.core.sizes import all_short, too_large
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import Salvaged, TupleFrame
 from kstorm.errors import BrokerError, FailedException, ReportedFailedException
 from kstorm.topology import Source, Tuple, TupleBatch
-
-Headers = Sequence[tuple[str, str | bytes | None]]
-"""Of a sink's record: names and values."""
-
-_BY_KEY: Final = -1
-"""The producer chooses the partition."""
 
 
 class ExactBoltTask(BoltTask):
@@ -234,15 +228,12 @@ class ExactBoltTask(BoltTask):
     ) -> None:
         """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
         producer's choice, by the keys. Raises `BrokerError` if no transaction could hold one of them: then none is written."""
-        count = len(keys)
-        own = repeat(None, count) if headers is None else headers
-        columns = (repeat(topic, count), repeat(_BY_KEY, count), values, keys, own, repeat(self.task_id, count))
-        records = list(starmap(Outgoing, zip(*columns, strict=True)))
+        records = SinkRecords(topic, keys, values, headers, self.task_id)
         if headers is not None or not all_short(keys, values):
             for record in records:
                 if problem := too_large(record):
                     raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
-        self.collector.keep(partial(_add_all, self._outbox, records))
+        self.collector.keep(partial(_add, self._outbox, records if len(keys) > 1 else records.at(0)))
 
     # What is not finished.
 
@@ -333,5 +324,5 @@ def _why(error: Exception | None) -> str:
     return "the bolt failed it" if error is None else f"{type(error).__name__}: {error}"
 
 
-def _add_all(outbox: Outbox, records: Sequence[Outgoing]) -> None:
-    outbox.records += records
+def _add(outbox: Outbox, records: Part) -> None:
+    outbox.records.append(records)

@@ -19,12 +19,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from kstorm.core.engine.effects import Transact
 from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError, FencedError
 from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unheard
 from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
-from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
 from kstorm.runtime.kafka.transactions import FENCED, TRANSACTION_SECS, TRIAL_SECS, begin_transactions
 from kstorm.runtime.service.metrics import Latency, Sample
@@ -202,9 +202,11 @@ class CheckpointWriter:
             case Request.BEGIN:
                 producer.begin_transaction()
             case Request.WRITE:
-                self._produce_pairs(attempt)
-                records = attempt.records
-                self._produce(records, range(len(records)), attempt.refusals, listens=self._listens)
+                produce_pairs(producer, attempt.changelog, attempt.pairs, attempt.report)
+                if self._listens:
+                    produce_each(producer, enumerate(attempt.records), attempt.refusals)
+                else:
+                    produce_unheard(producer, attempt.records, attempt.refusals)
             case Request.FLUSH:
                 self._flush(attempt.refusals)
                 if attempt.refusals:
@@ -240,35 +242,6 @@ class CheckpointWriter:
         except NotInTimeError:
             raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
 
-    def _produce_pairs(self, attempt: "_Attempt") -> None:
-        produce, changelog, report = self._producer.produce, attempt.changelog, attempt.report
-        for partition, key, value in attempt.pairs:
-            try:
-                produce(changelog, value, key, partition, report)
-            except BufferError:
-                produce_when_room(self._producer, changelog, value, key, partition, report)
-
-    def _produce(
-        self, records: Sequence[Outgoing], numbers: Iterable[int], refusals: Refusals, *, listens: bool
-    ) -> None:
-        produce = self._producer.produce
-        for number in numbers:
-            out = records[number]
-            told = refusals.listen(number) if listens else None
-            try:
-                try:  # first without the helper, which takes longer than librdkafka itself
-                    if out.headers is None:
-                        produce(out.topic, out.value, out.key, out.partition, told)
-                    else:
-                        own: Any = out.headers
-                        produce(out.topic, out.value, out.key, out.partition, told, headers=own)
-                except BufferError:
-                    produce_when_room(self._producer, out.topic, out.value, out.key, out.partition, told, out.headers)
-            except KafkaException as error:
-                refusals.add(number, error.args[0])
-            except (TypeError, ValueError) as error:  # no bytes; or text that has no UTF-8
-                refusals.add_unwritable(number, error)
-
     def _flush(self, refusals: Refusals) -> None:
         """Waits until each record's fate is known, or one is refused: after four fifths of `TRANSACTION_SECS` librdkafka gives it
         up."""
@@ -298,7 +271,7 @@ class CheckpointWriter:
         refusals = Refusals(records)
         self._replace_producer(alone=True)
         self._producer.begin_transaction()
-        self._produce(records, suspects, refusals, listens=True)
+        produce_each(self._producer, ((number, records[number]) for number in suspects), refusals)
         self._flush(refusals)
         self._take_back()
         if not refusals:

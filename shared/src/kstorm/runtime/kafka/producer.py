@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kstorm.core.engine.units import Unit
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
 from kstorm.runtime.service.settings import Settings

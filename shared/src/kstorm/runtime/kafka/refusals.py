@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.core.sizes import record_bytes
 from kstorm.runtime.kafka.producer import Report
 

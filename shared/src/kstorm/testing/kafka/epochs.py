@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from kstorm.core.outbox import Outgoing
+from kstorm.core.outgoing import Outgoing
 from kstorm.errors import KstormError, TopicError
 from kstorm.kafka.ports import Partition
 from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers

@@ -1,0 +1,87 @@
+"""Records to produce. Those of sinks are kept in columns exactly once, as one epoch may have a hundred thousand of them."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, repeat, starmap
+from typing import Any, Final, overload
+
+from msgspec import Struct
+
+Headers = Sequence[tuple[str, str | bytes | None]]
+"""Of a sink's record: names and values."""
+
+BY_KEY: Final = -1
+"""The producer chooses the partition."""
+
+
+class Outgoing(Struct, frozen=True, gc=False):  # an epoch may hold a million of them, and none is part of a cycle
+    """One record to produce."""
+
+    topic: str
+    partition: int
+    """-1 leaves the choice to the producer, by the key."""
+    value: Any
+    """Bytes; of a sink's record also text, which goes as UTF-8, or None."""
+    key: str | bytes | None = None
+    headers: Headers | None = None
+    task: int = 0
+    """The id of the task whose sink's record it is, in a topology that is processed exactly once; 0: a frame, or a dead letter."""
+
+
+class SinkRecords(Struct, frozen=True, gc=False):
+    """Records that the sink of one task wrote together."""
+
+    topic: str
+    keys: Sequence[str | bytes | None]
+    values: Sequence[str | bytes | None]
+    headers: Sequence[Headers | None] | None
+    """One each, or None for all."""
+    task: int
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Outgoing]:
+        count = len(self)
+        topic, partition, task = repeat(self.topic, count), repeat(BY_KEY, count), repeat(self.task, count)
+        headers = repeat(None, count) if self.headers is None else self.headers
+        return starmap(Outgoing, zip(topic, partition, self.values, self.keys, headers, task, strict=True))
+
+    def at(self, row: int) -> Outgoing:
+        """One of them."""
+        headers = None if self.headers is None else self.headers[row]
+        return Outgoing(self.topic, BY_KEY, self.values[row], self.keys[row], headers, self.task)
+
+
+Part = Outgoing | SinkRecords
+
+
+class EpochRecords(Sequence[Outgoing]):
+    """All records of an epoch, in the order in which they were sent."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self.parts = list(parts)
+        sizes = (len(part) if isinstance(part, SinkRecords) else 1 for part in self.parts)
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Outgoing]:
+        for part in self.parts:
+            if isinstance(part, SinkRecords):
+                yield from part
+            else:
+                yield part
+
+    @overload
+    def __getitem__(self, number: int) -> Outgoing: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Outgoing]: ...
+    def __getitem__(self, number: int | slice) -> Outgoing | Sequence[Outgoing]:
+        if isinstance(number, slice):
+            return list(self)[number]
+        number = range(len(self))[number]
+        place = bisect_right(self._ends, number)
+        part = self.parts[place]
+        return part.at(number - self._ends[place]) if isinstance(part, SinkRecords) else part  # counted from its end

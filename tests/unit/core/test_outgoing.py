@@ -1,0 +1,41 @@
+"""The records of an epoch: columns among single ones, and each has its number."""
+
+import pytest
+
+from kstorm.core.outgoing import BY_KEY, EpochRecords, Outgoing, SinkRecords
+
+FRAME = Outgoing("t.sink", 3, b"frame")
+COLUMNS = SinkRecords("counts", ["a", None, b"c"], ["1", b"2", None], None, 7)
+WITH_HEADERS = SinkRecords("counts", ["d", "e"], ["4", "5"], [[("part", b"0")], None], 8)
+ALL = [
+    FRAME,
+    Outgoing("counts", BY_KEY, "1", "a", None, 7),
+    Outgoing("counts", BY_KEY, b"2", None, None, 7),
+    Outgoing("counts", BY_KEY, None, b"c", None, 7),
+    FRAME,
+    Outgoing("counts", BY_KEY, "4", "d", [("part", b"0")], 8),
+    Outgoing("counts", BY_KEY, "5", "e", None, 8),
+]
+
+
+def test_records_in_columns_are_numbered_among_the_others() -> None:
+    """Iterated, and asked for one by one."""
+    records = EpochRecords([FRAME, COLUMNS, FRAME, WITH_HEADERS])
+    assert list(records) == ALL
+    assert len(records) == len(ALL)
+    assert [records[number] for number in range(len(ALL))] == ALL
+    assert records[-1] == ALL[-1]
+    assert records[1:3] == ALL[1:3]
+    with pytest.raises(IndexError):
+        records[len(ALL)]
+
+
+def test_none_are_none() -> None:
+    assert not EpochRecords([])
+    assert list(EpochRecords([SinkRecords("counts", [], [], None, 7)])) == []
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    """Nothing is dropped in silence."""
+    with pytest.raises(ValueError, match="shorter"):
+        list(SinkRecords("counts", ["a"], ["1", "2"], None, 7))
