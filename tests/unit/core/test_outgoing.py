@@ -37,5 +37,7 @@ def test_none_are_none() -> None:
 
 def test_columns_of_different_lengths_are_refused() -> None:
     """Nothing is dropped in silence."""
-    with pytest.raises(ValueError, match="shorter"):
-        list(SinkRecords("counts", ["a"], ["1", "2"], None, 7))
+    with pytest.raises(ValueError, match="1 keys, 2 values, 2 headers"):
+        SinkRecords("counts", ["a"], ["1", "2"], None, 7)
+    with pytest.raises(ValueError, match="2 keys, 2 values, 1 headers"):
+        SinkRecords("counts", ["a", "b"], ["1", "2"], [None], 7)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, repeat, starmap
+from itertools import accumulate, repeat
 from typing import Any, Final, overload
 
 from msgspec import Struct
@@ -29,7 +29,7 @@ class Outgoing(Struct, frozen=True, gc=False):  # an epoch may hold a million of
 
 
 class SinkRecords(Struct, frozen=True, gc=False):
-    """Records that the sink of one task wrote together."""
+    """Records that the sink of one task wrote together. Raises `ValueError` if the columns are not of one length."""
 
     topic: str
     keys: Sequence[str | bytes | None]
@@ -38,6 +38,11 @@ class SinkRecords(Struct, frozen=True, gc=False):
     """One each, or None for all."""
     task: int
 
+    def __post_init__(self) -> None:
+        headers = self.values if self.headers is None else self.headers
+        if not len(self.keys) == len(self.values) == len(headers):
+            raise ValueError(f"{len(self.keys)} keys, {len(self.values)} values, {len(headers)} headers")
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -45,7 +50,7 @@ class SinkRecords(Struct, frozen=True, gc=False):
         count = len(self)
         topic, partition, task = repeat(self.topic, count), repeat(BY_KEY, count), repeat(self.task, count)
         headers = repeat(None, count) if self.headers is None else self.headers
-        return starmap(Outgoing, zip(topic, partition, self.values, self.keys, headers, task, strict=True))
+        return map(Outgoing, topic, partition, self.values, self.keys, headers, task)
 
     def at(self, row: int) -> Outgoing:
         """One of them."""

@@ -25,9 +25,7 @@ class UndoableState(TaskState):
     def put(self, key: str, value: Any) -> None:
         """See `TaskState.put`."""
         before = self._before
-        if (
-            key not in before
-        ):  # written out, as this is done for each word that is counted; `take_back` bears a put that raises
+        if key not in before:  # written out: this is done for each word that is counted
             absent = _NOT_THERE
             before[key] = self._cache.get(key, absent), self._dirty.get(key, absent), self._weights.get(key, 0)
         super().put(key, value)
@@ -45,7 +43,7 @@ class UndoableState(TaskState):
         every value that can change is read anew from its stored form."""
         for key, (value, stored, weight) in self._before.items():
             if stored is _NOT_THERE:
-                self._dirty.pop(key, None)
+                self._dirty.pop(key, None)  # it is not there if the put raised
             else:
                 self._dirty[key] = stored
             self._forget(key)

@@ -233,7 +233,7 @@ class ExactBoltTask(BoltTask):
             for record in records:
                 if problem := too_large(record):
                     raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
-        self.collector.keep(partial(_add, self._outbox, records if len(keys) > 1 else records.at(0)))
+        self.collector.keep(partial(_add, self._outbox, records.at(0) if len(records) == 1 else records))
 
     # What is not finished.
 
