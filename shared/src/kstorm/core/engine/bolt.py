@@ -264,6 +264,8 @@ class BoltEngine(Engine[BoltTask]):
             self.journal.info("held_tuples_failed", partition=slot.index, tuples=held)
             yield from self._flush_late()
             yield from self._settle_task(slot, deadline)
+        if slot.progress.finished < slot.progress.begun:
+            self.journal.warning("task_left_unsettled", partition=slot.index)
         yield from self._take_out(slot)  # 4
         commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
         self._effects.append(commit)
@@ -276,7 +278,6 @@ class BoltEngine(Engine[BoltTask]):
                 yield from self._checkpoint()
             yield lambda: slot.progress.finished >= slot.progress.begun or self.now >= deadline
             if self.now >= deadline:
-                self.journal.warning("task_left_unsettled", partition=slot.index)
                 break
             if not self.outbox.has_acks and not self.outbox.has_tuples:
                 break
