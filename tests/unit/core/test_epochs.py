@@ -238,9 +238,40 @@ def test_an_epoch_says_when_it_is_due() -> None:
     made.poll(0, frame(2, "a"))
     assert made.engine.due == inf
     answer(made, second)
-    assert made.engine.due == pytest.approx(1.03)
-    made.tick(0.021)
+    assert made.engine.due == pytest.approx(1.031)  # by a twentieth later, as work was there to the last
+    made.tick(0.022)
     assert len(made.take(Transact)) == 1
+
+
+def waits(every: int, *parts: int) -> list[int]:
+    """Of three seconds with epochs of 100 ms: the milliseconds that each frame waits for its cut, if frames come so many
+    milliseconds after each `every`."""
+    made = driven()
+    found: list[int] = []
+    came: list[int] = []
+    made.assign(t0=0)
+    for at in range(3000):
+        made.tick(0.001)
+        if at % every in parts:
+            made.poll(0, frame(len(found) + len(came), "a"))
+            came.append(at)
+        for transact in made.take(Transact):
+            found += [at - one for one in came]
+            came.clear()
+            answer(made, transact)
+    return found
+
+
+@pytest.mark.parametrize("every", [100, 103, 105])
+def test_cuts_come_to_be_soon_after_what_the_component_before_commits(every: int) -> None:
+    """A burst is in one epoch then, which it does not wait long for."""
+    assert max(waits(every, 0, 3)[-40:]) <= 20
+
+
+def test_work_that_comes_all_the_time_makes_no_shorter_epochs() -> None:
+    """It waits for half of an interval on average."""
+    found = waits(4, 0)
+    assert 45 <= sum(found) / len(found) <= 55
 
 
 def test_nothing_is_cut_amid_an_execution() -> None:

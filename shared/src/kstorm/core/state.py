@@ -20,7 +20,7 @@ MAX_KEY_BYTES: Final = 1 << 20
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
-_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # of MessagePack
+LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # of MessagePack
 _SHORT: Final = 100  # characters of a text that is not encoded at once
 _FLAT: Final = (str, bytes, bytearray)
 
@@ -63,7 +63,7 @@ class TaskState:
         """
         kind = type(value)
         if kind is int:
-            later = _LEAST_INT <= value <= _MOST_INT
+            later = LEAST_INT <= value <= MOST_INT
         else:
             later = (
                 kind is float

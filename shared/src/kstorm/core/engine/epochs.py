@@ -56,6 +56,10 @@ class EpochEngine(Engine[T]):
         """The changes of the tasks, their input offsets and their positions in a source."""
         raise NotImplementedError
 
+    def interval_from_now(self) -> float:
+        """Seconds from this cut to the next."""
+        return self._interval
+
     def before_cut(self) -> Routine:
         """What the user's code does before a cut."""
         yield from ()
@@ -109,7 +113,7 @@ class EpochEngine(Engine[T]):
         """
         self._writing = True
         yield from self.before_cut()
-        self._next_cut = self.now + self._interval
+        self._next_cut = self.now + self.interval_from_now()
         self._cuts += 1
         self._drain()  # 1
         changes, offsets, positions = self.cut()

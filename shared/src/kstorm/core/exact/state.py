@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kstorm.core.state import ABSENT, TaskState, value_of, weight_of
+from kstorm.core.state import ABSENT, LEAST_INT, MOST_INT, TaskState, value_of, weight_of
 
 _NOT_THERE: Final[Any] = object()
 _CANNOT_CHANGE: Final = (str, bytes, int, float, bool, type(None))
@@ -23,12 +23,16 @@ class UndoableState(TaskState):
             self._before = {}
 
     def put(self, key: str, value: Any) -> None:
-        """See `TaskState.put`."""
-        before = self._before
-        if key not in before:  # written out: this is done for each word that is counted
-            absent = _NOT_THERE
-            before[key] = self._cache.get(key, absent), self._dirty.get(key, absent), self._weights.get(key, 0)
-        super().put(key, value)
+        """See `TaskState.put`. Written out, and whole numbers of known keys apart: this is done for each word that is counted."""
+        cache, weights = self._cache, self._weights
+        if key not in self._before:
+            weight = weights.get(key, 0) if weights else 0
+            self._before[key] = cache.get(key, _NOT_THERE), self._dirty.get(key, _NOT_THERE), weight
+        if type(value) is int and key in cache and not weights and LEAST_INT <= value <= MOST_INT:
+            cache[key] = value
+            self._dirty[key] = None
+        else:
+            super().put(key, value)
 
     def delete(self, key: str) -> Any:
         """See `TaskState.delete`."""
