@@ -1,1 +1,1 @@
-"""Topologies to read and to run: `./run topology examples.wordcount:topology`."""
+"""Topologies to read and to run: `./run topology examples.wordcount.topology:topology`."""

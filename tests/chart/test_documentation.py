@@ -55,7 +55,7 @@ def test_what_is_documented_can_be_installed(
     (tmp_path / "helm").symlink_to(ROOT / "helm")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
-        main(["values", "examples.wordcount:topology"])
+        main(["values", "examples.wordcount.topology:topology"])
     Path("wordcount.yaml").write_text(capsys.readouterr().out)
     for cluster in values_files(page):
         Path("cluster.yaml").write_text(cluster)

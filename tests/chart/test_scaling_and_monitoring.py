@@ -52,7 +52,7 @@ def test_keda_asks_for_the_lag_of_the_group_that_a_bolt_has(render: Render) -> N
                 spec["maxReplicaCount"],
             )
     assert found == wanted
-    topology = load_topology("examples.wordcount:topology")
+    topology = load_topology("examples.wordcount.topology:topology")
     assert topology.bolt_topic("split") == "wordcount.split"
 
 

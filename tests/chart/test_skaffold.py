@@ -121,7 +121,7 @@ def test_verify_is_the_test_of_the_chart(render: Render) -> None:
 def test_the_values_of_the_word_count_are_those_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     """As `kstorm values` writes them, to the letter."""
     with pytest.raises(SystemExit):
-        main(["values", "examples.wordcount:topology"])
+        main(["values", "examples.wordcount.topology:topology"])
     assert (ROOT / "examples" / "wordcount-values.yaml").read_text() == capsys.readouterr().out
 
 

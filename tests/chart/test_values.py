@@ -129,7 +129,7 @@ def test_every_value_has_a_comment() -> None:
         ({"components": {"split": {"autoscaling": {"keda": {"minReplicas": 0}}}}}, "minReplicas"),
         ({"ackers": {"autoscaling": {"hpa": {"enabled": True}}}}, "autoscaling"),
         ({"defaults": {"podDisruptionBudget": {"maxUnavailable": 0}}}, "maxUnavailable"),
-        ({"topology": "examples/wordcount.py"}, "topology"),
+        ({"topology": "examples/wordcount/topology.py"}, "topology"),
         ({"topologyFiles": {"../escape.py": ""}}, "escape"),
         ({"kafka": {"password": "x"}}, "password"),
         ({"kafka": {"bootstrapServers": "kafka"}}, "bootstrapServers"),
@@ -176,7 +176,7 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
 def test_what_kstorm_values_writes_can_be_installed(template: Template, capsys: pytest.CaptureFixture[str]) -> None:
     """With nothing more than a Kafka and a ZooKeeper."""
     with pytest.raises(SystemExit):
-        main(["values", "examples.wordcount:topology", "--files"])
+        main(["values", "examples.wordcount.topology:topology", "--files"])
     written = yaml.safe_load(capsys.readouterr().out)
     done = template(written)
     assert done.returncode == 0, done.stderr

@@ -169,7 +169,7 @@ def test_new_code_restarts_pods(render: Render) -> None:
     """And nothing else does: neither the revision nor the chart's version is in a pod."""
 
     def template(text: str) -> dict[str, Any]:
-        objects = render({"topologyFiles": {"examples/wordcount.py": text}})
+        objects = render({"topologyFiles": {"examples/wordcount/topology.py": text}})
         return dict(one(objects, "Deployment", "wordcount-split")["spec"]["template"])
 
     one_text, other = template("a = 1\n"), template("a = 2\n")

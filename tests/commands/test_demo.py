@@ -92,7 +92,7 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventuall
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
-    with started("kstorm.local.topology", "examples.wordcount:topology", home=tmp_path) as topology:
+    with started("kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path) as topology:
         eventually(lambda: "kstorm.cli produce" in topology.said, 300)
         command = next(line for line in topology.said.splitlines() if "kstorm.cli produce" in line).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
@@ -134,8 +134,12 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
     ("module", "arguments", "says"),
     [
         ("topology", ["nothing.here:topology"], "there is no module"),
-        ("topology", ["examples.wordcount:nothing"], "has no 'nothing'"),
-        ("topology", ["examples.wordcount:topology", "--topic", "a:b"], "--topic a:b: give NAME or NAME:PARTITIONS"),
+        ("topology", ["examples.wordcount.topology:nothing"], "has no 'nothing'"),
+        (
+            "topology",
+            ["examples.wordcount.topology:topology", "--topic", "a:b"],
+            "--topic a:b: give NAME or NAME:PARTITIONS",
+        ),
         ("demo", ["--report", "/"], "--report /: give a file in a folder that exists"),
         ("demo", ["--bootstrap", "127.0.0.1:1", "--zookeeper", "127.0.0.1:1"], "no Kafka broker answered"),
     ],

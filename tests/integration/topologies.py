@@ -3,7 +3,7 @@
 import os
 
 from examples import diamond as diamonds
-from examples import wordcount as wordcounts
+from examples.wordcount import topology as wordcounts
 from kstorm.kafka import (
     FieldNameBasedTupleToKafkaMapper,
     KafkaBolt,

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from examples.wordcount.tables import pipeline as word_count
 from kstorm.local.jars import spark_jars
 from kstorm.local.java import spark_environment
 from kstorm.local.servers import EmbeddedKafka
+from kstorm_pipeline.pipeline import Pipeline
 from kstorm_pipeline.run import run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings
-from kstorm_pipeline.tables import COLUMNS, Tables
+from kstorm_pipeline.tables import Tables
 from tests.pipeline.sink import Sink
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what is compiled well here does not run long enough to pay
@@ -33,11 +35,12 @@ def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> No
 
 @dataclass(frozen=True)
 class Job:
-    """A sink topic and the tables made of it."""
+    """A sink topic and the tables made of it, those of the word count unless others are declared."""
 
     spark: SparkSession
     settings: Settings
     sink: Sink
+    pipeline: Pipeline = field(default_factory=lambda: word_count)
 
     @property
     def tables(self) -> Tables:
@@ -46,19 +49,20 @@ class Job:
     def run(self, **changes: Any) -> None:
         """Run the pipeline over what the sink holds, with other settings if need be."""
         self.sink.flush()
-        run(self.spark, replace(self.settings, **changes), self.tables)
+        run(self.spark, replace(self.settings, **changes), self.tables, self.pipeline)
 
     def read(self, name: str) -> DataFrame:
         return self.tables.read(self.spark, name)
 
     def snapshot(self) -> dict[str, list[str]]:
         """All rows of all tables, as text, in an order that does not depend on files."""
-        return {name: sorted(map(str, self.read(name).collect())) for name in COLUMNS}
+        return {name: sorted(map(str, self.read(name).collect())) for name in self.tables.names(self.spark)}
 
     @property
     def silver(self) -> dict[str, tuple[str, int, int, int]]:
         """Silver by id: word, count, partition and offset; fails on an id that is there twice."""
-        rows = self.read("silver").select("id", "word", "count", "partition", "offset").collect()
+        columns = ("occurrence", "word", "count", "kafka_partition", "kafka_offset")
+        rows = self.read("silver").select(*columns).collect()
         by_id = {row[0]: tuple(row[1:]) for row in rows}
         assert len(by_id) == len(rows), "an id is in silver twice"
         return by_id

@@ -1,18 +1,18 @@
 """What a batch reads of silver to find replays: it must not grow with silver."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
+from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.spans import Span, join_spans
-from kstorm_pipeline.tables import PARTITIONED_BY
 from tests.pipeline.conftest import Job
 
 pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
-
-OLD_SILVER = ("word", "count", "id", "emitted_at", "event_time", "partition", "offset", "source_offset")
 
 
 def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
@@ -79,26 +79,27 @@ def _each(scala: JavaObject) -> Iterator[JavaObject]:
         yield found.next()
 
 
-def test_a_silver_of_an_earlier_version_is_rewritten_once(job: Job) -> None:
-    """A table that tells no more than the source's offset gets the other columns, and replays of its rows are still found."""
+def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:
+    """The message says what to delete; replays of what was there before are still found."""
     job.sink.sentence(1, "the cat")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     job.run()
-    silver = job.tables.path("silver")
-    old = job.read("silver").select(*OLD_SILVER).write.format("delta").mode("overwrite")
-    old.option("overwriteSchema", "true").partitionBy().save(silver)
-    assert tuple(job.read("silver").columns) == OLD_SILVER
+    old = job.read("silver").withColumnRenamed("occurrence", "id").drop("batch")
+    old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(job.tables.path("silver"))
     job.sink.sentence(1, "the cat")
     job.sink.sentence(2, "the dog")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
+    before = job.snapshot()
+    with pytest.raises(
+        PipelineError, match=r"silver has another form .* have all but bronze built anew: delete"
+    ) as error:
+        job.run()
+    assert "\n" not in str(error.value)
+    assert job.snapshot() == before
+    for place in ("silver", "quarantine", "word_counts", "counts_per_minute", "_checkpoints/refine"):
+        shutil.rmtree(Path(job.settings.tables) / place)
     job.run()
     job.check()
-    detail = job.spark.sql(f"DESCRIBE DETAIL delta.`{silver}`").first()
-    assert detail is not None
-    assert detail["partitionColumns"] == [PARTITIONED_BY["silver"]]
-    before = job.snapshot()
-    job.run()
-    assert job.snapshot() == before
 
 
 def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:

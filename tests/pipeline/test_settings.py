@@ -69,7 +69,7 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (RUN[:3], "--bootstrap-servers (KSTORM_PIPELINE_BOOTSTRAP_SERVERS) is not set"),
-        (["top"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
+        (["summary"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
         ([*RUN, "--bootstrap-servers", "a:1,b"], "has 'b', which is not host:port"),
         ([*RUN, "--bootstrap-servers", "a:70000"], "has 'a:70000', which is not host:port"),
         ([*RUN, "--topic", "two words"], "--topic (KSTORM_PIPELINE_TOPIC) is 'two words'"),

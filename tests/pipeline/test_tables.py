@@ -174,12 +174,8 @@ def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) ->
     """Row counts, the top words by occurrences, and all words in the export."""
     job = filled.job
     assert report.summary(job.spark, job.tables) == {name: len(rows) for name, rows in filled.after_third_run.items()}
-    found = report.report(job.spark, job.tables, 2)
-    assert found["gold_rows"] == len(job.sink.word_counts)
-    assert found["top"] == [
-        {"word": "the", "count": 9, "occurrences": 4},
-        {"word": "fish", "count": 6, "occurrences": 3},
-    ]
-    report.export_counts(job.spark, job.tables, tmp_path / "counts.jsonl")
+    top = map(json.loads, report.show(job.spark, job.tables, "word_counts", 2, by="occurrences"))
+    assert [(row["word"], row["count"], row["occurrences"]) for row in top] == [("the", 9, 4), ("fish", 6, 3)]
+    report.export(job.spark, job.tables, "word_counts", tmp_path / "counts.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text().splitlines()]
     assert {line["word"]: (line["count"], line["occurrences"]) for line in lines} == job.sink.word_counts

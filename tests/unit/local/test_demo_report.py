@@ -120,9 +120,9 @@ def test_the_ten_top_words_are_the_most_frequent() -> None:
 
 def test_the_tables_are_read_from_what_the_pipeline_left(tmp_path: Path) -> None:
     """Rows from its report, words from its export."""
-    report = {"bronze": 4, "silver": 3, "quarantine": 1, "gold_rows": 1, "counts_per_minute_rows": 1, "top": []}
-    (tmp_path / "tables.json").write_text(json.dumps(report))
-    (tmp_path / "gold.jsonl").write_text('{"word": "a", "count": 4, "occurrences": 3}\n')
+    rows = {"bronze": 4, "silver": 3, "quarantine": 1, "word_counts": 1, "counts_per_minute": 1}
+    (tmp_path / "tables.json").write_text(json.dumps({"rows": rows}))
+    (tmp_path / "gold.jsonl").write_text('{"word": "a", "count": 4, "occurrences": 3, "position": {"offset": 7}}\n')
     tables = read_tables(tmp_path, 2.0)
     assert tables.rows == {"bronze": 4, "silver": 3, "quarantine": 1, "gold": 1}
     assert tables.words == [GoldWord("a", 4, 3)]

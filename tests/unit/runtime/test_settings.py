@@ -11,7 +11,7 @@ from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import from_environment, load_topology
 from kstorm.topology import Topology
 
-GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount:topology"}
+GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology"}
 
 
 def test_only_the_topology_has_to_be_named() -> None:
@@ -71,10 +71,10 @@ def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says:
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("examples.wordcount", "package.module:attribute"),
+        ("examples.wordcount.topology", "package.module:attribute"),
         ("no_such_module:topology", "there is no module 'no_such_module'"),
-        ("examples.wordcount:nothing", "has no 'nothing'"),
-        ("examples.wordcount:time", "not a Topology"),
+        ("examples.wordcount.topology:nothing", "has no 'nothing'"),
+        ("examples.wordcount.topology:time", "not a Topology"),
     ],
 )
 def test_a_topology_that_cannot_be_loaded_says_why(reference: str, says: str) -> None:
@@ -93,7 +93,9 @@ def test_a_module_that_a_topology_needs_and_lacks_is_named(tmp_path: Path, monke
 
 def test_a_topology_may_be_a_function_or_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`topology = builder.build()` works as well as `def topology(): …`."""
-    (tmp_path / "ready.py").write_text("from examples.wordcount import topology as make\nfound = make()\nwrong = 3\n")
+    (tmp_path / "ready.py").write_text(
+        "from examples.wordcount.topology import topology as make\nfound = make()\nwrong = 3\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert isinstance(load_topology("ready:found"), Topology)
     assert isinstance(load_topology("ready:make"), Topology)

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from examples.wordcount import build
+from examples.wordcount.topology import build
 from kstorm.kafka import KafkaBolt, KafkaSpout, SpoutConfig
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka

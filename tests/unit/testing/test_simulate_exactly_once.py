@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from examples.wordcount import build
+from examples.wordcount.topology import build
 from kstorm.errors import TopologyError
 from kstorm.testing import (
     FAULTS,

@@ -1,11 +1,19 @@
-"""The pipeline service: one PySpark job that turns the topology's sink topic into Delta tables.
+"""The pipeline service: one PySpark job that turns a topology's sink topic into Delta tables.
 
-    sink topic ──▶ bronze ──▶ silver ──▶ word_counts, counts_per_minute
+    sink topic ──▶ bronze ──▶ silver ──▶ your gold tables
                          └──▶ quarantine
 
 Two Structured Streaming queries do the work. `bronze` copies the topic as it is; `refine` reads bronze and writes
 everything else. Bronze is the truth: silver, quarantine and gold can always be built anew from it, whatever Kafka has
-dropped by then. `tables` says what each table holds, `refine` why a crash at any point leaves nothing twice.
+dropped by then. `pipeline` is what a user declares; `tables` says what each table holds, `refine` why a crash at any point
+leaves nothing twice.
 
 It depends on pyspark and delta-spark alone; all it shares with the rest of kstorm is the record on the sink topic.
 """
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.json_records import json_records
+from kstorm_pipeline.pipeline import Pipeline
+from kstorm_pipeline.records import any_records, bytes_records, text_records
+
+__all__ = ["Pipeline", "PipelineError", "any_records", "bytes_records", "json_records", "text_records"]

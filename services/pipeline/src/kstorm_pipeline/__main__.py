@@ -1,4 +1,4 @@
-"""The command line: `python -m kstorm_pipeline run | top | summary`.
+"""The command line: `python -m kstorm_pipeline run | show | summary`.
 
 Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
 setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from kstorm_pipeline import report
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.load import load_pipeline
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TOP = 10
+_SHOWN = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: argparse.Namespace, settings: Settings) -> None:
+    pipeline = load_pipeline(settings.pipeline)
     if arguments.command == "run":
         check_brokers(settings)
     started = time.monotonic()
@@ -65,10 +67,10 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
     tables = Tables(settings.tables)
     try:
         if arguments.command == "run":
-            run(spark, settings, tables)
+            run(spark, settings, tables, pipeline)
             _report_after_run(arguments, spark, tables)
-        elif arguments.command == "top":
-            sys.stdout.writelines(map(report.json_line, report.top(spark, tables, arguments.n)))
+        elif arguments.command == "show":
+            sys.stdout.writelines(report.show(spark, tables, arguments.table, arguments.n, arguments.by))
         else:
             sys.stdout.write(report.json_line(report.summary(spark, tables)))
     finally:
@@ -77,17 +79,14 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
 
 def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables: Tables) -> None:
     """Do what the flags of `run` ask for once the tables are up to date."""
-    if arguments.then_top is None and arguments.report is None and arguments.export_counts is None:
+    if arguments.report is None and not arguments.export:
         return
     logger.info("reading the tables")
-    if arguments.export_counts is not None:
-        report.export_counts(spark, tables, arguments.export_counts)
-    if arguments.report is not None or arguments.then_top is not None:
-        found = report.report(spark, tables, arguments.then_top or _TOP)
-        if arguments.report is not None:
-            arguments.report.write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        if arguments.then_top is not None:
-            sys.stdout.writelines(map(report.json_line, found["top"]))
+    for name, file in arguments.export:
+        report.export(spark, tables, name, file)
+    if arguments.report is not None:
+        text = json.dumps({"rows": report.summary(spark, tables)}, indent=2)
+        arguments.report.write_text(text + "\n", encoding="utf-8")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -98,16 +97,22 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     of_run = commands.add_parser("run", help="bring the tables up to date with the topic, or keep them so")
     of_run.add_argument(
-        "--then-top", type=_positive, metavar="N", help="afterwards print the N top words, as `top` does"
+        "--report", type=Path, metavar="FILE", help="afterwards write how many rows each table has, as JSON"
     )
     of_run.add_argument(
-        "--report", type=Path, metavar="FILE", help="afterwards write row counts and top words, as JSON"
+        "--export",
+        type=_table_and_file,
+        action="append",
+        default=[],
+        metavar="TABLE=FILE",
+        help="afterwards write all rows of a table, as JSON lines",
     )
-    of_run.add_argument("--export-counts", type=Path, metavar="FILE", help="afterwards write all words, as JSON lines")
-    of_top = commands.add_parser("top", help="print the top words: word, count, occurrences, as JSON lines")
-    of_top.add_argument("--n", type=_positive, default=_TOP, metavar="N", help=f"how many (default {_TOP})")
+    of_show = commands.add_parser("show", help="print rows of a table, as JSON lines")
+    of_show.add_argument("table", metavar="TABLE", help="such as silver")
+    of_show.add_argument("--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})")
+    of_show.add_argument("--by", metavar="COLUMN", help="those with the greatest values of a column")
     of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
-    for command in (of_run, of_top, of_summary):
+    for command in (of_run, of_show, of_summary):
         _add_settings(command)
     return parser
 
@@ -122,6 +127,13 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
             group.add_argument(PAIRS[each.name], dest=each.name, action="append", metavar="NAME=VALUE", help=text)
         else:
             group.add_argument(flag(each.name), metavar="VALUE", help=text)
+
+
+def _table_and_file(text: str) -> tuple[str, Path]:
+    table, _, file = text.partition("=")
+    if not table or not file:
+        raise argparse.ArgumentTypeError(f"{text} is not TABLE=FILE")
+    return table, Path(file)
 
 
 def _positive(text: str) -> int:

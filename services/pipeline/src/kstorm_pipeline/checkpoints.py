@@ -16,14 +16,9 @@ from kstorm_pipeline.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
-
-WRITTEN_BY = {
-    "bronze": ("bronze",),
-    "refine": ("silver", "quarantine", "word_counts", "counts_per_minute"),
-}
-"""The queries by name, each with the tables that it writes."""
 
 
 def checkpoint(settings: Settings, query: str) -> str:
@@ -31,9 +26,14 @@ def checkpoint(settings: Settings, query: str) -> str:
     return f"{settings.checkpoint_root}/{query}"
 
 
-def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables) -> None:
+def written_by(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
+    """The queries by name, each with the tables that it writes."""
+    return {"bronze": ("bronze",), "refine": ("silver", "quarantine", *pipeline.golds)}
+
+
+def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
     """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint."""
-    for query, names in WRITTEN_BY.items():
+    for query, names in written_by(pipeline).items():
         place = checkpoint(settings, query)
         remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
         if has_begun(spark, settings, query):

@@ -1,128 +1,79 @@
-"""Reading a record of the sink topic: typed columns, or the reason why it cannot be typed.
+"""Readers of records that need no declaration, or next to none: anything, text, bytes.
 
-Strict on purpose. Spark's `from_json` accepts `{"count": "12"}` and `{"word": 12}`; here a field has the
-very JSON type that the schema says or the record is quarantined. Fields that the schema does not name are ignored, so
-that a topology may add some. Nothing here raises, whatever the bytes are: one bad record must not stop a
-stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
-
-What names an occurrence is its lineage, where the record's headers have all of it (`KafkaBolt.with_lineage`), else the field
-`id`, which is not asked for then. Both have the same form, so a topology may begin to write headers at any time.
+A reader gets rows with the column `record`, a struct of what bronze has, and adds columns. It never raises, whatever the bytes
+are: one bad record must not stop a stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
 
-_FIELDS = {"word": "STRING", "count": "BIGINT", "id": "STRING", "emitted_at": "BIGINT"}
-_WORDS_FOR_TYPES = {"STRING": "a string", "BIGINT": "a whole number"}
-_LINEAGE = ("topic", "partition", "offset", "part")
-"""Headers `kstorm-source-…`: the coordinates of the message that the record was made of, and which of its records it is."""
-_LAST_MILLISECOND = 253402300799999  # of the year 9999, the last that Spark's timestamps are made for
-_SOURCE = r"\A([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+\z"
-"""An id that tells topic, partition and offset of the message."""
-_BUCKETS = 64
+_LARGEST_VARIANT = 16_000_000
+"""Bytes. Spark's variants hold 16 MiB, and a text grows a little when it becomes one."""
 
 
-def read_records(rows: DataFrame) -> DataFrame:
-    """Bronze rows as they are, plus `reason` (null if the record is good) and the typed columns of silver.
+def any_records() -> Callable[[DataFrame], DataFrame]:
+    """Read whatever comes: `key` as text, `value` as a VARIANT that has JSON as its structure, other text as text, bytes as bytes.
 
-    The typed columns mean something only where `reason` is null.
+    A key that is not UTF-8 is null; bronze has it.
     """
-    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error.
-    parsed = rows.withColumn("_text", sf.col("value").cast("string")).withColumn(
-        "_json", sf.try_parse_json(sf.concat(sf.lit("["), "_text", sf.lit("]")))
-    )
-    for name, sql_type in _FIELDS.items():
-        parsed = parsed.withColumn(f"_{name}", sf.try_variant_get("_json", f"$[0].{name}", "variant"))
-        parsed = parsed.withColumn(name, sf.try_variant_get(f"_{name}", "$", sql_type.lower()))
-    for name in _LINEAGE:
-        parsed = parsed.withColumn(f"_{name}", _header(f"kstorm-source-{name}"))
-    lineage = sf.concat_ws("-", *(f"_{name}" for name in _LINEAGE))
-    parsed = parsed.withColumn("_lineage", sf.when(_has_lineage(), lineage))
-    name_of_occurrence = sf.coalesce("_lineage", "id")
-    return parsed.select(
-        *rows.columns,
-        _reason().alias("reason"),
-        "word",
-        "count",
-        name_of_occurrence.alias("id"),
-        sf.timestamp_millis(sf.when(_in_time(), sf.col("emitted_at"))).alias("emitted_at"),
-        readable_timestamp().alias("event_time"),
-    ).withColumns(source_of("id"))
+    return _read_any
 
 
-def readable_timestamp() -> Column:
-    """The Kafka timestamp, or null if it is after the year 9999: Python cannot read such a one."""
-    return sf.when(sf.unix_millis("timestamp") <= _LAST_MILLISECOND, sf.col("timestamp"))
+def text_records() -> Callable[[DataFrame], DataFrame]:
+    """Read `key` and `value` as text; a value that is not UTF-8 cannot be read."""
+    return _read_text
 
 
-def source_of(id: str) -> dict[str, Column]:
-    """What the column `id` tells of the message that the record was made of, as columns of silver; null if it tells nothing.
-
-    A function of the id alone: two records of one id have the same source, wherever their ids come from.
-    """
-    topic, partition, offset = (sf.regexp_extract(id, _SOURCE, group) for group in (1, 2, 3))
-    source_partition = partition.try_cast("int")
-    # Neighbouring partitions of a topic are in different buckets.
-    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + source_partition, sf.lit(_BUCKETS)).cast("int")
-    return {
-        "source_topic": sf.when(topic != "", topic),
-        "source_partition": source_partition,
-        "source_offset": offset.try_cast("bigint"),
-        "source_bucket": bucket,
-    }
+def bytes_records() -> Callable[[DataFrame], DataFrame]:
+    """Take `key` and `value` as bytes, as they are."""
+    return _take_bytes
 
 
-def _header(name: str) -> Column:
-    """The text of the first header of that name, or null; also of what is not text."""
-    named = sf.filter("headers", lambda header: header["key"] == name)
-    text = sf.get(named, sf.lit(0))["value"].cast("string")
+def text_of(field: str) -> Column:
+    """A field of the record as text, null if it is not UTF-8."""
+    text = sf.col(f"record.{field}").cast("string")
     return sf.when(sf.is_valid_utf8(text), text)
 
 
-def _has_lineage() -> Column:
-    """Whether the headers name one record of one message: with less than all four, two occurrences might look like one."""
-    numbers = (sf.col(f"_{name}").rlike("^[0-9]{1,18}$") for name in ("partition", "offset"))
-    return reduce(
-        and_, (*numbers, *(sf.coalesce(sf.col(f"_{name}") != "", sf.lit(False)) for name in ("topic", "part")))
-    )
+def one_json_value(text: Column) -> Column:
+    """The text's JSON as a variant; null unless it is one value and nothing else."""
+    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error.
+    listed = sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit("]")))
+    second = sf.try_variant_get(listed, "$[1]", "variant")
+    return sf.when(second.isNull(), sf.try_variant_get(listed, "$[0]", "variant"))
 
 
-def _reason() -> Column:
-    """The first thing that is wrong with the record, or null."""
-    first, second = (sf.try_variant_get("_json", f"$[{place}]", "variant") for place in range(2))
-    one_value = sf.col("_json").isNotNull() & first.isNotNull() & second.isNull()
-    too_late = sf.concat(
-        sf.lit("the Kafka timestamp is after the year 9999: "), sf.unix_millis("timestamp"), sf.lit(" ms")
-    )
-    reason = (
-        sf.when(sf.col("timestamp").isNotNull() & readable_timestamp().isNull(), too_late)
-        .when(sf.col("value").isNull(), "the value is null")
-        .when(~sf.is_valid_utf8("_text"), "the value is not UTF-8")
-        .when(~one_value, "the value is not JSON")
-        .when(~sf.schema_of_variant(first).startswith("OBJECT"), "the value is not a JSON object")
-    )
-    for name, sql_type in _FIELDS.items():
-        found = sf.schema_of_variant(f"_{name}")
-        wanted = _WORDS_FOR_TYPES[sql_type]
-        asked = sf.col("_lineage").isNull() if name == "id" else sf.lit(True)
-        reason = reason.when(asked & found.isNull(), f"field {name} is missing")
-        reason = reason.when(
-            asked & (found != sql_type), sf.concat(sf.lit(f"field {name} is not {wanted} but "), found)
-        )
-    return (
-        reason.when(sf.col("_lineage").isNull() & (sf.col("id") == ""), "field id is empty")
-        .when(sf.col("count") < 1, "field count is below 1")
-        .when(~_in_time(), "field emitted_at is not a time in milliseconds between the years 1970 and 9999")
-    )
+def too_large(bytes_: Column) -> Column:
+    """The reason why a value cannot become a variant, or null."""
+    size = sf.octet_length(bytes_)
+    text = sf.concat(sf.lit("the value is too large for a VARIANT: "), size, sf.lit(" bytes"))
+    return sf.when(size > _LARGEST_VARIANT, text)
 
 
-def _in_time() -> Column:
-    return sf.col("emitted_at").between(0, _LAST_MILLISECOND)
+def _read_any(rows: DataFrame) -> DataFrame:
+    rows = rows.withColumn("reason", too_large(sf.col("record.value")))
+    value = sf.when(sf.col("reason").isNull(), sf.col("record.value"))
+    rows = rows.withColumn("__bytes", value).withColumn("__raw", sf.col("__bytes").cast("string"))
+    rows = rows.withColumn("__text", sf.when(sf.is_valid_utf8("__raw"), sf.col("__raw")))
+    found = sf.coalesce(
+        one_json_value(sf.col("__text")), sf.col("__text").cast("variant"), sf.col("__bytes").cast("variant")
+    )
+    return rows.withColumns({"key": text_of("key"), "value": found}).drop("__bytes", "__raw", "__text")
+
+
+def _read_text(rows: DataFrame) -> DataFrame:
+    value = text_of("value")
+    reason = sf.when(sf.col("record.value").isNotNull() & value.isNull(), "the value is not UTF-8")
+    return rows.withColumns({"key": text_of("key"), "value": value, "reason": reason})
+
+
+def _take_bytes(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({"key": sf.col("record.key"), "value": sf.col("record.value")})

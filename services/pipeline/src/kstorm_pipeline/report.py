@@ -3,62 +3,60 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.tables import COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.tables import Tables
-
-_SHOWN = ("word", "count", "occurrences")
 
 
 def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
     """The number of rows of every table, by its name."""
-    _check_exist(spark, tables)
-    return {name: tables.count(spark, name) for name in COLUMNS}
+    names = tables.names(spark)
+    if not names:
+        raise PipelineError(f"there are no tables at {tables.root}: run the pipeline first, or correct --tables")
+    return {name: tables.count(spark, name) for name in names}
 
 
-def top(spark: SparkSession, tables: Tables, n: int) -> list[dict[str, Any]]:
-    """The `n` words with the most occurrences: `word`, `count` (at least once) and `occurrences` (exact)."""
-    _check_exist(spark, tables)
-    rows = tables.read(spark, "word_counts").select(*_SHOWN).orderBy(sf.desc("occurrences"), "word").limit(n)
-    return [row.asDict() for row in rows.collect()]
+def show(spark: SparkSession, tables: Tables, name: str, n: int, by: str | None = None) -> Iterator[str]:
+    """`n` rows of a table as lines of JSON; those with the greatest `by` first, if that is given."""
+    rows = _read(spark, tables, name)
+    if by is not None:
+        if by not in rows.columns:
+            raise PipelineError(f"the table {name} has no column {by!r}; it has {', '.join(rows.columns)}")
+        others = [each.name for each in rows.schema if each.dataType.typeName() == "string"]
+        rows = rows.orderBy(sf.desc(by), *others)
+    return _lines(rows.limit(n))
 
 
-def report(spark: SparkSession, tables: Tables, n: int) -> dict[str, Any]:
-    """Row counts (`gold_rows` counts the words) and the `n` top words, as `run --report` writes them."""
-    rows = summary(spark, tables)
-    return {
-        "bronze": rows["bronze"],
-        "silver": rows["silver"],
-        "quarantine": rows["quarantine"],
-        "gold_rows": rows["word_counts"],
-        "counts_per_minute_rows": rows["counts_per_minute"],
-        "top": top(spark, tables, n),
-    }
-
-
-def export_counts(spark: SparkSession, tables: Tables, file: Path) -> None:
-    """Write all of `word_counts` as JSON lines like those of `top`, ordered by word."""
-    rows = tables.read(spark, "word_counts").select(*_SHOWN).orderBy("word")
+def export(spark: SparkSession, tables: Tables, name: str, file: Path) -> None:
+    """Write all rows of a table as lines of JSON."""
     with file.open("w", encoding="utf-8") as out:
-        for row in rows.toLocalIterator():
-            out.write(json_line(row.asDict()))
+        out.writelines(_lines(_read(spark, tables, name)))
 
 
-def json_line(value: dict[str, Any]) -> str:
+def json_line(value: object) -> str:
     """One line of JSON, with its line end."""
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _check_exist(spark: SparkSession, tables: Tables) -> None:
-    for name in COLUMNS:
-        if not tables.exists(spark, name):
-            raise PipelineError(f"there is no table {tables.path(name)}: run the pipeline first, or correct --tables")
+def _lines(rows: DataFrame) -> Iterator[str]:
+    # Spark writes JSON of every type that a column can have: decimals and times as they are, bytes as base64.
+    text = sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"})
+    return (f"{row[0]}\n" for row in rows.select(text).toLocalIterator())
+
+
+def _read(spark: SparkSession, tables: Tables, name: str) -> DataFrame:
+    if not tables.exists(spark, name):
+        found = ", ".join(tables.names(spark))
+        there = f"there are {found}" if found else "run the pipeline first, or correct --tables"
+        raise PipelineError(f"there is no table {tables.path(name)}: {there}")
+    return tables.read(spark, name)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
+from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun, written_by
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.housekeeping import Housekeeper
 from kstorm_pipeline.origin import client_options, open_origin
 from kstorm_pipeline.refine import refine
+from kstorm_pipeline.schemas import check_tables, find_schemas, note_definitions
 from kstorm_pipeline.watch import watch
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from kstorm_pipeline.origin import Origin
+    from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
 
@@ -42,18 +44,24 @@ _BYTES_PER_BATCH = "64m"
 """How much of bronze, in compressed files, a batch of `refine` takes at most."""
 
 
-def run(spark: SparkSession, settings: Settings, tables: Tables) -> None:
-    """Bring the tables up to date with the topic, or keep them so, as the trigger says.
+def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
+    """Bring the tables of the pipeline up to date with the topic, or keep them so, as the trigger says.
 
-    Raises PipelineError if a query fails, if the checkpoints do not belong to the tables, or if a signal comes before
+    Raises PipelineError if a query fails, if checkpoints or pipeline do not belong to the tables, or if a signal comes before
     `available-now` has read all (nothing is lost; the next run goes on from there).
     """
-    check_checkpoints(spark, settings, tables)
+    schemas = find_schemas(spark, pipeline)
+    check_checkpoints(spark, settings, tables, pipeline)
+    check_tables(spark, tables, pipeline, schemas)
     with open_origin(spark, settings, tables) as origin, _signals() as stop:
-        tables.create(spark)
+        tables.create(spark, schemas)
+        note_definitions(spark, tables, pipeline)
         origin.settle(begun=has_begun(spark, settings, "bronze"))
-        starts = [partial(_bronze, spark, settings, tables, origin), partial(_refine, spark, settings, tables)]
-        stages, meanwhile = [starts], Housekeeper(spark, tables).look
+        starts = [
+            partial(_bronze, spark, settings, tables, origin),
+            partial(_refine, spark, settings, tables, pipeline),
+        ]
+        stages, meanwhile = [starts], Housekeeper(spark, tables, written_by(pipeline)["refine"]).look
         if settings.trigger == "available-now":
             stages, meanwhile = [[start] for start in starts], _nothing
         for stage in stages:
@@ -88,12 +96,14 @@ def _bronze(spark: SparkSession, settings: Settings, tables: Tables, origin: Ori
     return _start(source.writeStream.foreachBatch(copy), "bronze", settings)
 
 
-def _refine(spark: SparkSession, settings: Settings, tables: Tables) -> StreamingQuery:
+def _refine(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> StreamingQuery:
     """Bronze to all other tables."""
     source = spark.readStream.format("delta").option("maxBytesPerTrigger", _BYTES_PER_BATCH).load(tables.path("bronze"))
-    return _start(
-        source.writeStream.foreachBatch(lambda rows, number: refine(tables, rows, number)), "refine", settings
-    )
+
+    def write(rows: DataFrame, number: int) -> None:
+        refine(tables, pipeline, rows, number)
+
+    return _start(source.writeStream.foreachBatch(write), "refine", settings)
 
 
 def _start(writer: DataStreamWriter, name: str, settings: Settings) -> StreamingQuery:

@@ -46,6 +46,8 @@ class Settings:
     """Kafka's bootstrap servers, `host:port[,host:port…]`. Needed by `run`."""
     topic: str = ""
     """The sink topic that is read. Needed by `run`."""
+    pipeline: str = ""
+    """The tables to make, as `package.module:attribute` of a `kstorm_pipeline.Pipeline`. Default: silver alone, of any topic."""
     checkpoints: str = ""
     """Where the queries keep what they have done; belongs to the tables. Default: `_checkpoints` below `tables`."""
     master: str = "local[*]"

@@ -1,71 +1,38 @@
-"""The five Delta tables: where they lie and what their columns mean.
+"""The Delta tables: where they lie, and what is done with any of them.
 
     bronze             every record of the topic, as it came, once per (partition, offset)
-    silver             one typed row per word occurrence (`id`); of an occurrence written twice the first stays
-    quarantine         every record that does not fit the schema, with the reason
-    word_counts        gold: one row per word
-    counts_per_minute  gold: one row per minute and word
+    silver             one typed row per occurrence; of an occurrence written twice the first stays
+    quarantine         every record that cannot be read, with the reason
+    …                  gold: the tables that the pipeline declares
 
 They are created together, empty, before the first query starts, so a reader finds all of them or none.
+`schemas` says what their columns are.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
-
-from kstorm_pipeline.records import source_of
+from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-logger = logging.getLogger(__name__)
-
-_RECORD = """
-    key BINARY COMMENT 'the word, UTF-8',
-    value BINARY COMMENT 'the JSON of the record, untouched',
+BRONZE = """
+    key BINARY,
+    value BINARY COMMENT 'the value of the record, untouched',
     topic STRING, partition INT, offset BIGINT,
     timestamp TIMESTAMP COMMENT 'the Kafka timestamp; in bronze it may be after the year 9999, which Python cannot read',
     headers ARRAY<STRUCT<key: STRING, value: BINARY>>
 """
-
-COLUMNS = {
-    "bronze": _RECORD,
-    "silver": """
-        word STRING,
-        count BIGINT COMMENT 'the count the topology had reached; a replay is counted again, so it may exceed the truth',
-        id STRING COMMENT 'names the occurrence: <source topic>-<partition>-<offset>-<position of the word>, by headers or value',
-        emitted_at TIMESTAMP COMMENT 'when the topology emitted the count',
-        event_time TIMESTAMP COMMENT 'the Kafka timestamp',
-        partition INT, offset BIGINT,
-        source_topic STRING COMMENT 'the source topic inside id, null if id has another form',
-        source_partition INT COMMENT 'the source partition inside id',
-        source_offset BIGINT COMMENT 'the source offset inside id',
-        source_bucket INT COMMENT 'made of source topic and partition; files hold one bucket each, so look-ups skip most of them'
-    """,
-    "quarantine": f"{_RECORD}, reason STRING COMMENT 'what does not fit the schema'",
-    "word_counts": """
-        word STRING,
-        count BIGINT COMMENT 'the latest count the topology wrote: at least once',
-        occurrences BIGINT COMMENT 'the distinct ids of the word in silver: exact',
-        partition INT COMMENT 'where the latest count was read',
-        offset BIGINT,
-        event_time TIMESTAMP
-    """,
-    "counts_per_minute": """
-        window_start TIMESTAMP COMMENT 'inclusive',
-        window_end TIMESTAMP COMMENT 'exclusive',
-        word STRING,
-        occurrences BIGINT COMMENT 'the distinct ids of the word whose first record has its Kafka timestamp in the window'
-    """,
-}
-"""The tables by name, each with its columns as SQL."""
-
+QUARANTINE = f"{BRONZE}, reason STRING COMMENT 'why the record cannot be read'"
+OWN = ("bronze", "silver", "quarantine")
+"""The tables that there always are."""
 PARTITIONED_BY = {"silver": "source_bucket"}
 """The column by which a table's files are apart."""
 
@@ -77,37 +44,37 @@ class Tables:
     root: str
 
     def path(self, name: str) -> str:
-        """Where the table `name` (a key of `COLUMNS`) lies."""
+        """Where the table `name` lies."""
         return f"{self.root.rstrip('/')}/{name}"
 
     def exists(self, spark: SparkSession, name: str) -> bool:
         """Whether the table has been created."""
         return bool(DeltaTable.isDeltaTable(spark, self.path(name)))
 
-    def create(self, spark: SparkSession) -> None:
-        """Create the tables that are missing; bring silver to its present form."""
-        for name, columns in COLUMNS.items():
+    def names(self, spark: SparkSession) -> list[str]:
+        """The tables that there are: ours first, gold after them."""
+        jvm = spark._jvm
+        assert jvm is not None, "there is a Spark"
+        root = jvm.org.apache.hadoop.fs.Path(self.root)
+        files = root.getFileSystem(spark._jsc.hadoopConfiguration())
+        try:
+            found = [each.getPath() for each in files.listStatus(root)]
+        except Py4JJavaError:  # there is no such place
+            return []
+        logs = {path.getName(): jvm.org.apache.hadoop.fs.Path(path, "_delta_log") for path in found}
+        names = [name for name, log in logs.items() if files.exists(log)]
+        return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
+
+    def create(self, spark: SparkSession, schemas: Mapping[str, StructType]) -> None:
+        """Create the tables that are missing, with these columns."""
+        for name, schema in schemas.items():
             if not self.exists(spark, name):
-                builder = DeltaTable.createIfNotExists(spark).location(self.path(name))
-                builder = builder.addColumns(StructType.fromDDL(columns))
+                builder = DeltaTable.createIfNotExists(spark).location(self.path(name)).addColumns(schema)
                 if name != "bronze":  # see `housekeeping`
                     builder = builder.property("delta.deletedFileRetentionDuration", "interval 1 day")
                 if name in PARTITIONED_BY:
                     builder = builder.partitionedBy(PARTITIONED_BY[name])
                 builder.execute()
-        self._renew_silver(spark)
-
-    def _renew_silver(self, spark: SparkSession) -> None:
-        """Rewrite a silver that an earlier version made: it told the source's offset alone. One commit, all or nothing."""
-        silver = self.read(spark, "silver")
-        schema = cast("StructType", StructType.fromDDL(COLUMNS["silver"]))
-        if set(schema.names) <= set(silver.columns):
-            return
-        logger.info("rewriting %s, once, into the form that this version reads", self.path("silver"))
-        columns = [sf.col(each.name).alias(each.name, metadata=each.metadata) for each in schema]
-        rows = silver.withColumns(source_of("id")).select(*columns).repartition(PARTITIONED_BY["silver"])
-        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.partitionBy(PARTITIONED_BY["silver"]).save(self.path("silver"))
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """The table's present content."""
@@ -128,9 +95,13 @@ class Tables:
 
     def set_properties(self, spark: SparkSession, name: str, properties: dict[str, str]) -> None:
         """Add properties to the table, or change them."""
-        path = self.path(name).replace("`", "``")
         pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({pairs})")
+        spark.sql(f"ALTER TABLE {self.sql_name(name)} SET TBLPROPERTIES ({pairs})")
+
+    def sql_name(self, name: str) -> str:
+        """The table's name in SQL."""
+        path = self.path(name).replace("`", "``")
+        return f"delta.`{path}`"
 
     def count(self, spark: SparkSession, name: str) -> int:
         """The number of rows; Delta's statistics know it without reading data."""

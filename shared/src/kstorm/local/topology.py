@@ -161,7 +161,7 @@ def _topic(text: str) -> tuple[str, int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./run topology", description="Run a topology on this machine, watched live.")
-    parser.add_argument("reference", metavar="MODULE:ATTR", help="such as examples.wordcount:topology")
+    parser.add_argument("reference", metavar="MODULE:ATTR", help="such as examples.wordcount.topology:topology")
     parser.add_argument(
         "--topic",
         action="append",

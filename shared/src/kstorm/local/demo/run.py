@@ -39,7 +39,7 @@ from kstorm.topology import Topology
 from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.topology import ACKER_COMPONENT
 
-_TOPOLOGY: Final = "examples.wordcount:demo"
+_TOPOLOGY: Final = "examples.wordcount.topology:demo"
 _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
 _TIMEOUT_SECS: Final = {True: 10, False: 30}

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from examples.wordcount import SplitSentence, WordCount, build, topology
+from examples.wordcount.topology import SplitSentence, WordCount, build, topology
 from kstorm.testing import BoltTester, FeederSpout, LocalCluster, TupleCaptureBolt, replace_components, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Config

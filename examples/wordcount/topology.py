@@ -86,7 +86,7 @@ def build(
 
 
 def topology() -> Topology:
-    """What a service loads: `KSTORM_TOPOLOGY=examples.wordcount:topology`."""
+    """What a service loads: `KSTORM_TOPOLOGY=examples.wordcount.topology:topology`."""
     return build(config=Config(topology_processing_guarantee=EXACTLY_ONCE))
 
 

@@ -1,0 +1,178 @@
+"""JSON records by their columns: typed columns, or the reason why a record cannot be typed.
+
+Strict on purpose. Spark's `from_json` accepts `{"count": "12"}` for a number and `{"word": 12}` for a string, and makes null
+of what does not fit; here a field has the very JSON type that its column asks for, or the record is quarantined. Fields that
+the columns do not name are ignored, so that a topology may add some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.occurrences import LAST_MILLISECOND
+from kstorm_pipeline.records import one_json_value, text_of, too_large
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+_NUMBER = r"^(BIGINT|DECIMAL\(.*|DOUBLE|FLOAT)$"
+_JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], str, str], ...] = (
+    ((VariantType,), ".*", "a value"),
+    ((StringType,), "^STRING$", "a string"),
+    ((IntegralType,), "^BIGINT$", "a whole number"),
+    # Much money is written as text, because numbers of JavaScript cannot hold it.
+    ((DecimalType,), rf"^STRING$|{_NUMBER}", "a number"),
+    ((FractionalType,), _NUMBER, "a number"),
+    ((BooleanType,), "^BOOLEAN$", "true or false"),
+    ((TimestampType, TimestampNTZType), "^STRING$", "a time as text"),
+    ((DateType,), "^STRING$", "a date as text"),
+    ((BinaryType,), "^STRING$", "base64 as text"),
+    ((StructType, MapType), "^OBJECT.*", "an object"),
+    ((ArrayType,), "^ARRAY.*", "a list"),
+)
+"""Types of columns, with what Spark's `schema_of_variant` says of JSON that they take, and how a person says it."""
+
+
+@dataclass(frozen=True)
+class JsonRecords:
+    """Reads a JSON object into columns: see `json_records`."""
+
+    schema: str
+    reject: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """The rows with a column for each field, and `reason`."""
+        raw = sf.col("record.value").cast("string")
+        rows = rows.withColumn("__large", too_large(sf.col("record.value"))).withColumn("__text", raw)
+        valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
+        rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
+        fields = self._fields()
+        for each in fields:
+            rows = rows.withColumn(f"__{each.name}", sf.try_variant_get("__json", _path(each.name), "variant"))
+        for each in fields:
+            rows = rows.withColumn(each.name, _typed(sf.col(f"__{each.name}"), each.dataType))
+        if self.key is not None:
+            rows = rows.withColumn(self.key, text_of("key"))
+        rows = rows.withColumn("reason", self._reason(fields))
+        return rows.drop("__large", "__text", "__json", *(f"__{each.name}" for each in fields))
+
+    def _fields(self) -> list[StructField]:
+        """The columns; needs a Spark that runs, which alone can read them."""
+        return list(cast("StructType", StructType.fromDDL(self.schema)))
+
+    def _reason(self, fields: list[StructField]) -> Column:
+        """The first thing that is wrong with the record, or null."""
+        reason = (
+            sf.when(sf.col("record.value").isNull(), "the value is null")
+            .when(sf.col("__large").isNotNull(), sf.col("__large"))
+            .when(~sf.is_valid_utf8("__text"), "the value is not UTF-8")
+            .when(sf.col("__json").isNull(), "the value is not JSON")
+            .when(~sf.schema_of_variant("__json").startswith("OBJECT"), "the value is not a JSON object")
+        )
+        for each in fields:
+            reason = _check(reason, each)
+        for text, condition in self.reject.items():
+            reason = reason.when(sf.expr(condition), text)
+        return reason
+
+
+def json_records(schema: str, *, reject: Mapping[str, str] | None = None, key: str | None = None) -> JsonRecords:
+    """Read JSON objects into the columns of `schema` (SQL: `customer STRING NOT NULL, amount DECIMAL(18,2), items ARRAY<STRING>`).
+
+    A field that is missing or null is null, unless its column is NOT NULL. `reject` has reasons by which a record that can be
+    read is quarantined all the same, each with its condition in SQL: `{"the amount is negative": "amount < 0"}`. `key` names
+    a column for the record's key as text.
+    """
+    if not isinstance(schema, str):
+        raise PipelineError(
+            f"json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', not {schema!r}"
+        )
+    return JsonRecords(schema, dict(reject or {}), key)
+
+
+def _typed(value: Column, kind: DataType) -> Column:
+    """A variant as this type; null where it does not fit, or is not there."""
+    if isinstance(kind, VariantType):
+        return value
+    if isinstance(kind, BinaryType):
+        return sf.try_to_binary(sf.try_variant_get(value, "$", "string"), sf.lit("base64"))
+    typed = sf.try_variant_get(value, "$", kind.simpleString())
+    if isinstance(kind, DecimalType):  # a cast would round
+        exact = sf.try_variant_get(value, "$", "decimal(38,18)")
+        return sf.when(exact.isNull() | (exact == typed), typed)
+    if isinstance(kind, TimestampType):
+        return sf.when(sf.unix_millis(typed) <= LAST_MILLISECOND, typed)
+    return typed
+
+
+def _fits(value: Column, kind: DataType) -> Column:
+    """Whether a variant, and all that is in it, has the JSON types that this type asks for. Null and nothing fit."""
+    found = sf.schema_of_variant(value)
+    fits = found.rlike(_json_type(kind)[0])
+    if isinstance(kind, StructType):
+        for each in kind:
+            part = sf.try_variant_get(value, _path(each.name), "variant")
+            there = sf.coalesce(sf.schema_of_variant(part) != "VOID", sf.lit(False))
+            fits = fits & (_fits(part, each.dataType) if each.nullable else there & _fits(part, each.dataType))
+    elif isinstance(kind, ArrayType):
+        parts = sf.try_variant_get(value, "$", "array<variant>")
+        fits = fits & sf.forall(parts, lambda part: _fits(part, kind.elementType))
+    elif isinstance(kind, MapType):
+        parts = sf.map_values(sf.try_variant_get(value, "$", "map<string,variant>"))
+        fits = fits & sf.forall(parts, lambda part: _fits(part, kind.valueType))
+    else:
+        fits = fits & _typed(value, kind).isNotNull()
+    return sf.when(found.isNull() | (found == "VOID"), sf.lit(True)).otherwise(fits)
+
+
+def _check(reason: Column, each: StructField) -> Column:
+    """The reasons so far, and then those of this field."""
+    name, kind = each.name, each.dataType
+    found = sf.schema_of_variant(f"__{name}")
+    pattern, words = _json_type(kind)
+    wrong = sf.concat(sf.lit(f"field {name} is not {words} but "), found)
+    misfit = sf.concat(sf.lit(f"field {name} does not fit {kind.simpleString().upper()}: "), found)
+    if not each.nullable:
+        reason = reason.when(found.isNull(), f"field {name} is missing").when(found == "VOID", wrong)
+    there = found.isNotNull() & (found != "VOID")
+    reason = reason.when(there & ~found.rlike(pattern), wrong)
+    if isinstance(kind, (StructType, ArrayType, MapType)):
+        return reason.when(~_fits(sf.col(f"__{name}"), kind), misfit)
+    return reason.when(there & sf.col(name).isNull(), misfit)
+
+
+def _json_type(kind: DataType) -> tuple[str, str]:
+    """What `schema_of_variant` says of JSON that the type takes, and how a person says it."""
+    for kinds, pattern, words in _JSON_TYPES:
+        if isinstance(kind, kinds):
+            return pattern, words
+    raise PipelineError(f"JSON has nothing for a column of the type {kind.simpleString()}")
+
+
+def _path(name: str) -> str:
+    if "'" in name:
+        raise PipelineError(f"a field of JSON cannot be called {name!r} here, since it has a quote")
+    return f"$['{name}']"

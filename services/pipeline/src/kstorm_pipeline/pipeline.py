@@ -1,0 +1,147 @@
+"""What a user says of the pipeline: how records are read, what silver is, which gold tables there are.
+
+    pipeline = Pipeline(records=json_records("customer STRING, amount DECIMAL(18,2), at TIMESTAMP"))
+
+    @pipeline.gold("totals", keys=["customer"], add=["amount", "orders"], latest=["at"])
+    def totals(fresh):
+        return fresh.withColumn("orders", sf.lit(1))
+
+Nothing here touches Spark: a pipeline is made when its module is imported, before Spark starts. `schemas` checks what it says
+against real columns, `refine` carries it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.records import any_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Reader: TypeAlias = "Callable[[DataFrame], DataFrame]"
+"""From rows with the column `record` (bronze's columns, in a struct) to the same rows with typed columns beside it, and with
+`reason` where some cannot be read: text that says why not, or null."""
+RowFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
+
+RULES = ("add", "min", "max", "latest", "replace")
+"""How a column of a gold table and what a batch has for it become one."""
+SOURCE_ORDER = "source"
+SINK_ORDER = "sink"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_TAKEN = ("bronze", "silver", "quarantine")
+POSITION = "position"
+"""The column of a gold table that says where its `latest` come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """A gold table: one row for each combination of keys, and how a batch changes it."""
+
+    name: str
+    keys: tuple[str, ...]
+    rules: Mapping[str, str]
+    """The other columns, each with its rule."""
+    function: RowFunction
+    """From rows of silver to rows with these columns; those with the same keys become one."""
+    order: str = SOURCE_ORDER
+    """What `latest` means: by the source, by the sink topic, or by a column of this name."""
+    replays: bool = False
+    """Whether the function gets replays too, with a column `replay`."""
+
+    def columns_by(self, *rules: str) -> list[str]:
+        """The columns that have one of the rules."""
+        return [name for name, rule in self.rules.items() if rule in rules]
+
+    def definition(self) -> dict[str, object]:
+        """What the rows of the table depend on, but for the function's code."""
+        rules = {rule: self.columns_by(rule) for rule in RULES if self.columns_by(rule)}
+        order = {"order": self.order} if "latest" in rules else {}
+        return {"keys": list(self.keys), **rules, **order, **({"replays": True} if self.replays else {})}
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The tables that are made of one topic. Without arguments: of any topic, bronze and silver alone."""
+
+    records: Reader = field(default_factory=any_records)
+    """How a record becomes columns."""
+    identity: str | Iterable[str] = ()
+    """The columns that name an occurrence where the record's headers do not; without them each record is one of its own."""
+    silver_function: RowFunction | None = field(default=None, init=False)
+    golds: dict[str, Gold] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.identity = (self.identity,) if isinstance(self.identity, str) else tuple(self.identity)
+
+    @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """`identity`, always as a tuple."""
+        assert isinstance(self.identity, tuple)
+        return self.identity
+
+    def silver(self, function: RowFunction) -> RowFunction:
+        """Decorate the function from typed rows to the rows of silver. It may look at each row by itself, and at nothing else."""
+        if self.silver_function is not None:
+            raise PipelineError(f"a pipeline has one silver function: {self.silver_function.__name__} is it already")
+        self.silver_function = function
+        return function
+
+    def gold(
+        self,
+        name: str,
+        *,
+        keys: Iterable[str],
+        add: Iterable[str] = (),
+        min: Iterable[str] = (),
+        max: Iterable[str] = (),
+        latest: Iterable[str] = (),
+        replace: Iterable[str] = (),
+        order: str = SOURCE_ORDER,
+        replays: bool = False,
+    ) -> Callable[[RowFunction], RowFunction]:
+        """Decorate the function that says what rows of silver give to a gold table.
+
+        It gets the rows that a batch adds to silver, each occurrence once, and returns rows with the columns named here; it need
+        not group them. `order` says what is later for `latest`: "source" (offset of the message that a record was made of, between
+        source partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. With
+        `replays` it also gets the records of occurrences that silver has, told apart by the column `replay`.
+        """
+        given = zip(RULES, map(_names, (add, min, max, latest, replace)), strict=True)
+        columns = [(column, rule) for rule, names in given for column in names]
+        made_of = _names(keys)
+        _check(name, [*made_of, *(column for column, _ in columns)], self.golds)
+        if not made_of or not columns:
+            raise PipelineError(f"the gold table {name!r} needs keys, and a column with a rule ({', '.join(RULES)})")
+
+        def declare(function: RowFunction) -> RowFunction:
+            self.golds[name] = Gold(name, made_of, dict(columns), function, order, replays)
+            return function
+
+        return declare
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _check(name: str, columns: list[str], golds: Mapping[str, Gold]) -> None:
+    if not _NAME.fullmatch(name) or name in _TAKEN:
+        raise PipelineError(
+            f"a gold table cannot be called {name!r}: give small letters, digits and '_', and none of {', '.join(_TAKEN)}"
+        )
+    if name in golds:
+        raise PipelineError(f"there are two gold tables {name!r}: give one of them another name")
+    twice = sorted({column for column in columns if columns.count(column) > 1})
+    if twice:
+        raise PipelineError(
+            f"the gold table {name!r} names {', '.join(twice)} twice: a column is a key or has one rule"
+        )
+    if POSITION in columns:
+        raise PipelineError(
+            f"the gold table {name!r} cannot have a column {POSITION!r}: the pipeline has one of that name"
+        )

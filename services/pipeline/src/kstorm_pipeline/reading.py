@@ -1,0 +1,80 @@
+"""From rows of bronze to typed rows, as the pipeline says, and on to rows of silver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.occurrences import NAMED, name_occurrences, readable_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from kstorm_pipeline.pipeline import Pipeline
+
+RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+"""The columns of bronze."""
+
+
+def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    """Rows with `record`, `reason` (null if the record is good), the typed columns and those of `NAMED`.
+
+    The typed columns mean something only where `reason` is null.
+    """
+    wrapped = rows.select(sf.struct(*RECORD).alias("record"))
+    read = pipeline.records(wrapped)
+    if "record" not in read.columns:
+        raise PipelineError(
+            "the pipeline's records: the function left out the column `record`; add columns to its rows"
+        )
+    if "reason" not in read.columns:
+        read = read.withColumn("reason", sf.lit(None).cast("string"))
+    taken = [name for name in named_columns() if name in read.columns]
+    if taken:
+        raise PipelineError(
+            f"the pipeline's records have a column {taken[0]!r}, which silver has of its own: rename it"
+        )
+    lacking = [name for name in pipeline.identity_columns if name not in read.columns]
+    if lacking:
+        raise PipelineError(f"the pipeline's identity names {lacking[0]!r}, which is no column of its records")
+    return name_occurrences(read, pipeline.identity_columns)
+
+
+def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    """What the pipeline's silver function makes of good rows, checked for the columns that must stay."""
+    if pipeline.silver_function is None:
+        return rows
+    made = pipeline.silver_function(rows)
+    kept = [name for name in (*named_columns(), "replay") if name in rows.columns]
+    lost = [name for name in kept if name not in made.columns]
+    if lost:
+        raise PipelineError(
+            f"the silver function {pipeline.silver_function.__name__} left out {', '.join(lost)}: change its rows by"
+            " withColumn, where and drop, or select '*' too"
+        )
+    typed = [name for name in made.columns if name not in kept]
+    return made.select(*typed, *kept)
+
+
+def malformed_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    """The records that cannot be read, as they came, each with the reason."""
+    malformed = read_rows(pipeline, rows).where(sf.col("reason").isNotNull())
+    # A timestamp that Python cannot read would make the whole table unreadable there; the reason has it.
+    malformed = malformed.withColumn("timestamp", readable_timestamp())
+    fields = [name for name in RECORD if name != "timestamp"]
+    return malformed.select(*(f"record.{name}" for name in fields), "timestamp", "reason")
+
+
+def named_columns() -> list[str]:
+    """The columns of `NAMED` that a record has before it has a batch."""
+    return [name for name in StructType.fromDDL(NAMED).names if name != "batch"]
+
+
+def quoted(names: Iterable[str]) -> list[str]:
+    """Names as SQL has them, whatever they are made of."""
+    return ["`" + name.replace("`", "``") + "`" for name in names]

@@ -1,0 +1,146 @@
+"""What columns the tables have, by the pipeline, and whether those that there are have them.
+
+Both are found before the first query starts, by giving the pipeline's functions tables without rows: a column that a function
+leaves out, or a table of another form, ends the run before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, cast
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as sf
+from pyspark.sql.types import NumericType, StructField, StructType
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.gold import PLACES, gather
+from kstorm_pipeline.occurrences import NAMED
+from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SOURCE_ORDER
+from kstorm_pipeline.reading import quoted, read_rows, refine_rows
+from kstorm_pipeline.tables import BRONZE, QUARANTINE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.pipeline import Gold, Pipeline
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_DEFINITION = "kstorm.gold"
+"""The property of a gold table that says how it was declared."""
+
+
+def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructType]:
+    """The columns of every table of the pipeline; raises PipelineError if it cannot be carried out."""
+    bronze = _ddl(BRONZE)
+    try:
+        read = read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record", "reason")
+        rows = refine_rows(pipeline, read.withColumn("replay", sf.lit(False)))
+        silver = rows.drop("replay").withColumn("batch", sf.lit(0).cast("bigint"))
+        golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}
+    except (AnalysisException, ParseException) as error:
+        raise PipelineError(f"the pipeline cannot be carried out: {_one_line(error)}") from error
+    own = {"bronze": bronze, "silver": _with_comments(silver.schema), "quarantine": _ddl(QUARANTINE)}
+    return own | golds
+
+
+def check_tables(spark: SparkSession, tables: Tables, pipeline: Pipeline, schemas: dict[str, StructType]) -> None:
+    """Raise PipelineError if a table has another form than the pipeline would write; a silver that lacks columns gets them."""
+    there = {name: tables.read(spark, name).schema for name in schemas if tables.exists(spark, name)}
+    for name, found in there.items():
+        problem = _difference(found, schemas[name], may_grow=name == "silver" and "batch" in found.names)
+        if problem is None and name in pipeline.golds:
+            problem = _redeclared(tables.properties(spark, name).get(_DEFINITION), pipeline.golds[name])
+        if problem is not None:
+            raise PipelineError(
+                f"the table {tables.path(name)} has another form than the pipeline: {problem}. Undo the change, or have all but"
+                " bronze built anew: delete the checkpoint refine, silver, quarantine and the gold tables"
+            )
+    if "silver" in there:
+        _grow(spark, tables, [each for each in schemas["silver"] if each.name not in there["silver"].names])
+
+
+def note_definitions(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
+    """Write into each gold table how it is declared, where it does not say so yet."""
+    for name, gold in pipeline.golds.items():
+        if _DEFINITION not in tables.properties(spark, name):
+            tables.set_properties(spark, name, {_DEFINITION: json.dumps(gold.definition())})
+
+
+def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str | None:
+    """Why rows of the wanted form do not fit into a table, or None."""
+    new = [] if may_grow else [each.name for each in wanted if each.name not in found.names]
+    if new:
+        return f"it has no column {new[0]!r}"
+    for each in found:
+        if each.name not in wanted.names:
+            return f"the pipeline gives it no column {each.name!r}"
+        before, now = each.dataType.simpleString(), wanted[each.name].dataType.simpleString()
+        if before != now:
+            return f"its column {each.name!r} is {before}, now it would be {now}"
+    return None
+
+
+def _redeclared(before: str | None, gold: Gold) -> str | None:
+    """How the declaration of a gold table has changed, or None."""
+    now = json.dumps(gold.definition())
+    return None if before in (None, now) else f"it was declared as {before}, and is now {now}"
+
+
+def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:
+    if new:
+        columns = ", ".join(f"{quoted([each.name])[0]} {each.dataType.simpleString()}" for each in new)
+        logger.info("silver gets new columns, null in the rows that it has: %s", columns)
+        spark.sql(f"ALTER TABLE {tables.sql_name('silver')} ADD COLUMNS ({columns})")
+
+
+def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
+    """The columns of a gold table, from rows of silver with `replay`."""
+    given = rows if gold.replays else rows.drop("replay")
+    returned = gold.function(given)
+    made = returned.columns
+    wanted = [*gold.keys, *gold.rules]
+    if gold.columns_by("latest"):
+        wanted += PLACES if gold.order in (SOURCE_ORDER, SINK_ORDER) else [gold.order]
+    lacking = [name for name in wanted if name not in made]
+    if lacking and lacking[0] in PLACES:
+        raise PipelineError(
+            f"the gold table {gold.name!r}: `latest` asks where a row comes from, and the function {gold.function.__name__} left"
+            f" out {lacking[0]!r}. Return rows without grouping them, the pipeline does that by the keys; or give order= a column"
+        )
+    if lacking:
+        raise PipelineError(
+            f"the gold table {gold.name!r}: the function {gold.function.__name__} returns no column {lacking[0]!r};"
+            f" it returns {', '.join(made)}"
+        )
+    if POSITION in made:
+        raise PipelineError(
+            f"the gold table {gold.name!r}: a column cannot be called {POSITION!r}: the pipeline has one of that name"
+        )
+    for name in gold.columns_by("add"):  # Spark would make numbers of text
+        kind = returned.schema[name].dataType
+        if not isinstance(kind, NumericType):
+            raise PipelineError(
+                f"the gold table {gold.name!r}: `add` takes numbers, and {name!r} is {kind.simpleString()}"
+            )
+    return _nullable(gather(gold, given).schema)
+
+
+def _with_comments(schema: StructType) -> StructType:
+    known = {each.name: each for each in _ddl(NAMED)}
+    return _nullable(StructType([known.get(each.name, each) for each in schema]))
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in schema])
+
+
+def _ddl(text: str) -> StructType:
+    return cast("StructType", StructType.fromDDL(text))
+
+
+def _one_line(error: AnalysisException | ParseException) -> str:
+    return " ".join(str(error).split(";\n")[0].split())

@@ -1,0 +1,133 @@
+"""JSON by its columns: what is taken, and the reason for what is not."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kstorm_pipeline import Pipeline, PipelineError, json_records
+from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.schemas import find_schemas
+from tests.pipeline.topic import bronze
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+COLUMNS = """
+    customer STRING NOT NULL, amount DECIMAL(18,2), at TIMESTAMP, day DATE, paid BOOLEAN, weight DOUBLE, pieces INT,
+    address STRUCT<city: STRING, zip: STRING>, tags ARRAY<STRING>, counts MAP<STRING, BIGINT>, blob BINARY, rest VARIANT
+"""
+WHOLE = {
+    "customer": "Zoë",
+    "amount": "12345678901234.56",
+    "at": "2026-11-23T04:05:06.789Z",
+    "day": "2026-11-23",
+    "paid": True,
+    "weight": 1,
+    "pieces": 3,
+    "address": {"city": "Kiel", "zip": None, "more": 1},
+    "tags": ["a", None],
+    "counts": {"x": 1},
+    "blob": "AP8=",
+    "rest": {"any": [1, "two"]},
+    "unknown": 1,
+}
+
+
+def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> list[Any]:
+    """What becomes of JSON values, in their order."""
+    pipeline = Pipeline(records=json_records(columns, **options))
+    return read_rows(pipeline, bronze(spark, [json.dumps(value).encode() for value in values])).collect()
+
+
+def test_every_type_of_column(spark: SparkSession) -> None:
+    """Decimals keep their digits, nested values their nulls, times their zone; fields that no column names are ignored."""
+    (row,) = read(spark, COLUMNS, WHOLE)
+    assert row.reason is None
+    assert (row.customer, row.amount, row.paid, row.weight, row.pieces) == (
+        "Zoë",
+        Decimal("12345678901234.56"),
+        True,
+        1.0,
+        3,
+    )
+    assert row["at"].astimezone(UTC) == datetime(2026, 11, 23, 4, 5, 6, 789000, UTC)
+    assert row.day == date(2026, 11, 23)
+    assert (row.address.asDict(), row.tags, row.counts) == ({"city": "Kiel", "zip": None}, ["a", None], {"x": 1})
+    assert bytes(row.blob) == b"\x00\xff"
+    assert row.rest.toPython() == {"any": [1, "two"]}
+
+
+def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSession) -> None:
+    """NOT NULL asks for a value."""
+    empty, nulls, nobody = read(spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {})
+    for row in (empty, nulls):
+        assert row.reason is None
+        assert [row[name] for name in WHOLE if name not in ("customer", "unknown", "rest")] == [None] * 10
+    assert nobody.reason == "field customer is missing"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("customer", None, "field customer is not a string but VOID"),
+        ("customer", 7, "field customer is not a string but BIGINT"),
+        ("amount", True, "field amount is not a number but BOOLEAN"),
+        ("amount", "much", "field amount does not fit DECIMAL(18,2): STRING"),
+        ("amount", 1.005, "field amount does not fit DECIMAL(18,2): DECIMAL(4,3)"),
+        ("amount", 10**17, "field amount does not fit DECIMAL(18,2): BIGINT"),
+        ("at", 1700000000000, "field at is not a time as text but BIGINT"),
+        ("at", "noon", "field at does not fit TIMESTAMP: STRING"),
+        ("at", "12026-01-01T00:00:00Z", "field at does not fit TIMESTAMP: STRING"),
+        ("day", "2026-02-30", "field day does not fit DATE: STRING"),
+        ("paid", "true", "field paid is not true or false but STRING"),
+        ("weight", "1.5", "field weight is not a number but STRING"),
+        ("pieces", 2**31, "field pieces does not fit INT: BIGINT"),
+        ("pieces", 1.5, "field pieces is not a whole number but DECIMAL(2,1)"),
+        ("address", "Kiel", "field address is not an object but STRING"),
+        ("tags", {}, "field tags is not a list but OBJECT<>"),
+        ("counts", {"x": "many"}, "field counts does not fit MAP<STRING,BIGINT>: OBJECT<x: STRING>"),
+        ("address", {"zip": 24103}, "field address does not fit STRUCT<CITY:STRING,ZIP:STRING>: OBJECT<zip: BIGINT>"),
+        ("tags", ["a", 1], "field tags does not fit ARRAY<STRING>: ARRAY<VARIANT>"),
+        ("blob", "?", "field blob does not fit BINARY: STRING"),
+    ],
+)
+def test_what_does_not_fit_has_a_reason(spark: SparkSession, field: str, value: object, reason: str) -> None:
+    """No cast makes something else of it, no decimal is rounded, and nothing raises."""
+    (row,) = read(spark, COLUMNS, {**WHOLE, field: value})
+    assert row.reason == reason
+
+
+def test_conditions_of_ones_own(spark: SparkSession) -> None:
+    """Each with its reason, after those of the types; what is null is not refused."""
+    reject = {"the amount is negative": "amount < 0"}
+    found = read(spark, "amount DECIMAL(9,2)", {"amount": -1}, {"amount": 1}, {}, {"amount": "x"}, reject=reject)
+    assert [row.reason for row in found] == [
+        "the amount is negative",
+        None,
+        None,
+        "field amount does not fit DECIMAL(9,2): STRING",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        (Pipeline(records=json_records("customer STRNG")), "the pipeline cannot be carried out: .*STRNG"),
+        (Pipeline(records=json_records("batch STRING, occurrence STRING")), "a column 'occurrence', which silver has"),
+        (Pipeline(records=json_records("a STRING"), identity="b"), "identity names 'b', which is no column"),
+        (
+            Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
+            "the pipeline cannot be carried out: .*`b`",
+        ),
+    ],
+)
+def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
+    spark: SparkSession, pipeline: Pipeline, message: str
+) -> None:
+    """Before anything is written."""
+    with pytest.raises(PipelineError, match=message) as error:
+        find_schemas(spark, pipeline)
+    assert "\n" not in str(error.value)
