@@ -55,6 +55,40 @@ def test_one_writer_of_the_tables(render: Render) -> None:
     assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
 
 
+def test_a_pipeline_of_ones_own_is_mounted_where_topologies_are(render: Render) -> None:
+    """In the driver and in its executors, from the ConfigMap that is named or made; without one nothing is."""
+
+    def mounted(pod: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+        spec = pod["spec"]
+        places = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each["name"] == "topology"]
+        return places, [each["configMap"] for each in spec["volumes"] if each["name"] == "topology"]
+
+    objects = render(base="executors")
+    for pod in (one(objects, "Deployment", NAME)["spec"]["template"], executor_pod(objects)):
+        assert mounted(pod) == (["/topology"], [{"name": "wordcount-code"}])
+    assert environment(driver_of(objects))["KSTORM_PIPELINE_PIPELINE"] == "examples.wordcount.tables:pipeline"
+    objects = render({"pipeline": {"definition": ""}}, base="executors")
+    for pod in (one(objects, "Deployment", NAME)["spec"]["template"], executor_pod(objects)):
+        assert mounted(pod) == ([], [])
+    assert "KSTORM_PIPELINE_PIPELINE" not in environment(driver_of(objects))
+
+
+def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
+    """By a checksum of the files, which are one ConfigMap with the topology's."""
+
+    def template(text: str) -> dict[str, Any]:
+        values = {"topologyFiles": {"tables.py": text}, "existingTopologyConfigMap": ""}
+        pipeline = {"definition": "tables:pipeline", "master": "local[*]"}
+        objects = render({**values, "pipeline": pipeline}, base="executors")
+        return dict(one(objects, "Deployment", NAME)["spec"]["template"])
+
+    one_text, other = template("a = 1\n"), template("a = 2\n")
+    (volume,) = [each for each in one_text["spec"]["volumes"] if each["name"] == "topology"]
+    assert volume["configMap"] == {"name": "wordcount-topology", "items": [{"key": "tables.py", "path": "tables.py"}]}
+    assert one_text["metadata"].pop("annotations") != other["metadata"].pop("annotations")
+    assert one_text == other
+
+
 def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
     """Nor any setting about executors."""
     objects = render(base="tls-sasl")

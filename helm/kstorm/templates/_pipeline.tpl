@@ -30,6 +30,10 @@
   value: {{ include "kstorm.bootstrapServers" $root | quote }}
 - name: KSTORM_PIPELINE_TOPIC
   value: {{ .topic | quote }}
+{{- with .definition }}
+- name: KSTORM_PIPELINE_PIPELINE
+  value: {{ . | quote }}
+{{- end }}
 - name: KSTORM_PIPELINE_TRIGGER
   value: continuous
 - name: KSTORM_PIPELINE_INTERVAL_SECONDS
@@ -79,6 +83,9 @@
   {{- end }}
 - name: tmp
   emptyDir: {}
+{{- if $root.Values.pipeline.definition }}
+{{- include "kstorm.codeVolume" (dict "root" $root "code" (include "kstorm.name" (dict "root" $root "of" "topology"))) }}
+{{- end }}
 {{- if .driver }}
 {{- with $root.Values.pipeline.kafkaOptionsSecret.name }}
 - name: kafka
@@ -99,6 +106,9 @@
   mountPath: /data
 - name: tmp
   mountPath: /tmp
+{{- if .root.Values.pipeline.definition }}
+{{- include "kstorm.codeMount" .root }}
+{{- end }}
 {{- if and .driver .root.Values.pipeline.kafkaOptionsSecret.name }}
 - name: kafka
   mountPath: /etc/kstorm/kafka

@@ -91,11 +91,7 @@ imagePullSecrets:
   mountPath: /tmp
 - name: data
   mountPath: /data
-{{- if or .Values.topologyFiles .Values.existingTopologyConfigMap }}
-- name: topology
-  mountPath: /topology
-  readOnly: true
-{{- end }}
+{{- include "kstorm.codeMount" . }}
 {{- with .Values.kafka.existingSecret.name }}
 - name: kafka
   mountPath: /etc/kstorm/kafka
@@ -117,20 +113,7 @@ imagePullSecrets:
 {{- define "kstorm.volumes" -}}
 - name: tmp
   emptyDir: {}
-{{- if .root.Values.topologyFiles }}
-- name: topology
-  configMap:
-    name: {{ .code }}
-    items:
-      {{- range $path, $_ := .root.Values.topologyFiles }}
-      - key: {{ include "kstorm.fileKey" $path }}
-        path: {{ $path }}
-      {{- end }}
-{{- else if .root.Values.existingTopologyConfigMap }}
-- name: topology
-  configMap:
-    name: {{ .root.Values.existingTopologyConfigMap }}
-{{- end }}
+{{- include "kstorm.codeVolume" . }}
 {{- with .root.Values.kafka.existingSecret.name }}
 - name: kafka
   secret:
@@ -145,6 +128,32 @@ imagePullSecrets:
 - name: zookeeper
   secret:
     secretName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* The code in a ConfigMap, where it is in one: as a mount, and as a volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}
+{{- define "kstorm.codeMount" -}}
+{{- if or .Values.topologyFiles .Values.existingTopologyConfigMap }}
+- name: topology
+  mountPath: /topology
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "kstorm.codeVolume" -}}
+{{- if .root.Values.topologyFiles }}
+- name: topology
+  configMap:
+    name: {{ .code }}
+    items:
+      {{- range $path, $_ := .root.Values.topologyFiles }}
+      - key: {{ include "kstorm.fileKey" $path }}
+        path: {{ $path }}
+      {{- end }}
+{{- else if .root.Values.existingTopologyConfigMap }}
+- name: topology
+  configMap:
+    name: {{ .root.Values.existingTopologyConfigMap }}
 {{- end }}
 {{- end -}}
 
