@@ -20,7 +20,9 @@ from kstorm_pipeline.run import run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
+from tests.pipeline.orders import Orders
 from tests.pipeline.sink import Sink
+from tests.pipeline.topic import Topic
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what is compiled well here does not run long enough to pay
 
@@ -133,3 +135,10 @@ def make_job(spark: SparkSession, settings: Settings) -> Callable[[Path], Job]:
 @pytest.fixture
 def job(make_job: Callable[[Path], Job], tmp_path: Path) -> Job:
     return make_job(tmp_path)
+
+
+@pytest.fixture
+def orders(spark: SparkSession, settings: Settings, tmp_path: Path) -> Orders:
+    """Return an empty topic of orders, with tables of its own."""
+    topic = Topic(settings.bootstrap_servers)
+    return Orders(spark, replace(settings, tables=str(tmp_path), topic=topic.topic), topic)

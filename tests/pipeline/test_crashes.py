@@ -8,13 +8,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kstorm.local.java import spark_environment
-from kstorm_pipeline import refine
 from kstorm_pipeline.errors import PipelineError
+from tests.pipeline.breaking import break_off_after
 from tests.pipeline.conftest import JAVA_OPTIONS, Job, await_condition
 from tests.pipeline.sink import MINUTE, NOON
 
@@ -22,10 +21,6 @@ pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten ot
 
 WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"]
 """What a batch commits, in its order: the last two are gold tables."""
-
-
-class CrashError(Exception):
-    """Stands for the end of the process."""
 
 
 @pytest.mark.long
@@ -40,7 +35,7 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monke
     job.sink.malformed(b"[]")
     for name in WRITES:
         with monkeypatch.context() as patch:
-            _break_off_after(name, patch)
+            break_off_after(name, patch)
             with pytest.raises(PipelineError, match="a query failed"):
                 job.run()
     job.run()
@@ -49,19 +44,6 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monke
     job.sink.sentence(3, "the end")
     job.run()
     job.check()
-
-
-def _break_off_after(name: str, patch: pytest.MonkeyPatch) -> None:
-    """Have a batch end as soon as it has made this one of its commits."""
-    function = name if name.startswith("write") else "merge_gold"
-    write = getattr(refine, function)
-
-    def break_off(*arguments: Any) -> None:
-        write(*arguments)
-        if function == name or arguments[1].name == name:
-            raise CrashError
-
-    patch.setattr(refine, function, break_off)
 
 
 @pytest.mark.long

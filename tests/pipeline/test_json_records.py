@@ -81,6 +81,7 @@ def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSessi
         ("at", 1700000000000, "field at is not a time as text but BIGINT"),
         ("at", "noon", "field at does not fit TIMESTAMP: STRING"),
         ("at", "12026-01-01T00:00:00Z", "field at does not fit TIMESTAMP: STRING"),
+        ("day", "10000-01-01", "field day does not fit DATE: STRING"),
         ("day", "2026-02-30", "field day does not fit DATE: STRING"),
         ("paid", "true", "field paid is not true or false but STRING"),
         ("weight", "1.5", "field weight is not a number but STRING"),

@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline import Pipeline, PipelineError, json_records
 from kstorm_pipeline.spans import Span, join_spans
 from tests.pipeline.conftest import Job
 
@@ -77,6 +78,15 @@ def _each(scala: JavaObject) -> Iterator[JavaObject]:
     found = scala.iterator()
     while found.hasNext():
         yield found.next()
+
+
+def test_silver_has_our_columns_first(job: Job) -> None:
+    """Delta has no statistics of columns beyond the thirty-second, however many fields the records have."""
+    fields = ", ".join(f"f{number} STRING" for number in range(40))
+    wide = replace(job, pipeline=Pipeline(records=json_records(fields)))
+    wide.run()
+    columns = wide.read("silver").columns
+    assert columns.index("f0") == columns.index("batch") + 1 == 9
 
 
 def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
+from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.tables import BRONZE
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,5 +61,5 @@ def bronze(spark: SparkSession, values: Sequence[bytes | None], **columns: Any) 
     """Rows of bronze with these values, at the offsets 0, 1, …"""
     same: Mapping[str, Any] = {"key": None, "topic": "t", "partition": 0, "timestamp": DAY, "headers": None} | columns
     rows = [{**same, "value": value, "offset": offset} for offset, value in enumerate(values)]
-    schema = StructType.fromDDL(BRONZE)
+    schema = columns_of(BRONZE)
     return spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema)

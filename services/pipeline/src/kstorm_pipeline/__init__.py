@@ -13,7 +13,7 @@ It depends on pyspark and delta-spark alone; all it shares with the rest of ksto
 
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.json_records import json_records
-from kstorm_pipeline.pipeline import Pipeline
+from kstorm_pipeline.pipeline import BatchId, Pipeline
 from kstorm_pipeline.records import any_records, bytes_records, text_records
 
-__all__ = ["Pipeline", "PipelineError", "any_records", "bytes_records", "json_records", "text_records"]
+__all__ = ["BatchId", "Pipeline", "PipelineError", "any_records", "bytes_records", "json_records", "text_records"]

@@ -5,6 +5,7 @@ keys become one here, and then one with the table's row, by the rule of each col
 
     add       the sum                 latest    that of the row which is later by the table's order
     min, max  the least, the greatest replace   that of the last batch, for what the keys determine
+    distinct  how many different values there are, about: a sketch of them (HyperLogLog), and its estimate
 
 Each merge is one commit that carries its batch, so that Delta refuses it when it is there. `add` needs nothing more: rows of
 silver come once. The others would not even need that: what is taken twice changes nothing.
@@ -23,9 +24,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
+from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.lookups import MOST_GAPS, any_of
-from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SOURCE_ORDER
-from kstorm_pipeline.reading import quoted
+from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER
 from kstorm_pipeline.spans import Span, join_spans
 from kstorm_pipeline.tables import query_id_of
 
@@ -67,10 +68,10 @@ def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
 def gather(gold: Gold, rows: DataFrame) -> DataFrame:
     """One row for each combination of keys that the rows of silver give to, with the columns of the gold table."""
     made = gold.function(rows)
-    columns, keys = quoted([*gold.keys, *gold.rules]), quoted(gold.keys)
+    columns, keys = quoted(gold.columns), quoted(gold.keys)
     if not gold.columns_by("latest"):
-        return made.groupBy(*keys).agg(*_sums(gold, made)).select(*columns)
-    made = made.withColumn(POSITION, _position(gold, made)).select(*columns, POSITION)
+        return _estimated(gold, made.groupBy(*keys).agg(*_sums(gold, made))).select(*columns)
+    made = made.withColumn(POSITION, _position(gold, made)).select(*quoted(gold.asked), POSITION)
     newest = sf.struct(*quoted(gold.columns_by("latest")), POSITION)
     if gold.order in _PAIRWISE:
         made = made.withColumn("__topic", sf.col(f"{POSITION}.topic")).withColumn(
@@ -83,7 +84,12 @@ def gather(gold: Gold, rows: DataFrame) -> DataFrame:
     else:
         last = sf.max_by(newest, POSITION).alias("__newest")
     made = made.groupBy(*keys).agg(*_sums(gold, made), last)
-    return made.select("*", "__newest.*").select(*columns, POSITION)
+    return _estimated(gold, made.select("*", "__newest.*")).select(*columns, POSITION)
+
+
+def _estimated(gold: Gold, rows: DataFrame) -> DataFrame:
+    """The rows with what their sketches say."""
+    return rows.withColumns({name: sf.hll_sketch_estimate(name + SKETCH) for name in gold.distinct})
 
 
 def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
@@ -94,6 +100,10 @@ def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
             column = _SUM_UP[rule](quoted([name])[0])
             again = rule == "add" and "__newest" in rows.columns
             found.append((column.cast(rows.schema[name].dataType) if again else column).alias(name))
+    for name, values in gold.distinct.items():
+        sketch = name + SKETCH
+        again = "__newest" in rows.columns
+        found.append((sf.hll_union_agg(sketch) if again else sf.hll_sketch_agg(quoted([values])[0])).alias(sketch))
     return found
 
 
@@ -124,9 +134,18 @@ def _changes(gold: Gold) -> dict[str, str]:
             changes[column] = f"CASE WHEN {_later(gold)} THEN s.{column} ELSE t.{column} END"
         else:
             changes[column] = _PUT_TOGETHER[rule].format(column)
+    for name in gold.distinct:
+        changes[quoted([name + SKETCH])[0]] = _union(name)
+        changes[quoted([name])[0]] = f"hll_sketch_estimate({_union(name)})"
     if gold.columns_by("latest"):
         changes[POSITION] = f"CASE WHEN {_later(gold)} THEN s.{POSITION} ELSE t.{POSITION} END"
     return changes
+
+
+def _union(name: str) -> str:
+    """The sketch of the values of both rows."""
+    ours, theirs = (f"{row}.{quoted([name + SKETCH])[0]}" for row in "st")
+    return f"coalesce(hll_union({ours}, {theirs}), {ours}, {theirs})"
 
 
 def _later(gold: Gold) -> str:

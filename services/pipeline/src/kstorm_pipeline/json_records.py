@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
@@ -29,8 +29,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.occurrences import LAST_MILLISECOND
 from kstorm_pipeline.records import one_json_value, text_of, too_large
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class JsonRecords:
         rows = rows.withColumn("__large", too_large(sf.col("record.value"))).withColumn("__text", raw)
         valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
         rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
-        fields = self._fields()
+        fields = list(columns_of(self.schema))
         for each in fields:
             rows = rows.withColumn(f"__{each.name}", sf.try_variant_get("__json", _path(each.name), "variant"))
         for each in fields:
@@ -78,10 +78,6 @@ class JsonRecords:
             rows = rows.withColumn(self.key, text_of("key"))
         rows = rows.withColumn("reason", self._reason(fields))
         return rows.drop("__large", "__text", "__json", *(f"__{each.name}" for each in fields))
-
-    def _fields(self) -> list[StructField]:
-        """The columns; needs a Spark that runs, which alone can read them."""
-        return list(cast("StructType", StructType.fromDDL(self.schema)))
 
     def _reason(self, fields: list[StructField]) -> Column:
         """The first thing that is wrong with the record, or null."""
@@ -123,8 +119,8 @@ def _typed(value: Column, kind: DataType) -> Column:
     if isinstance(kind, DecimalType):  # a cast would round
         exact = sf.try_variant_get(value, "$", "decimal(38,18)")
         return sf.when(exact.isNull() | (exact == typed), typed)
-    if isinstance(kind, TimestampType):
-        return sf.when(sf.unix_millis(typed) <= LAST_MILLISECOND, typed)
+    if isinstance(kind, (TimestampType, DateType)):  # Python has no others
+        return sf.when(sf.year(typed).between(1, 9999), typed)
     return typed
 
 

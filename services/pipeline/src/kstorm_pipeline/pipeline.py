@@ -36,6 +36,19 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _TAKEN = ("bronze", "silver", "quarantine")
 POSITION = "position"
 """The column of a gold table that says where its `latest` come from."""
+SKETCH = "_sketch"
+"""What the column that a distinct count is made of is called, after the count's own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchId:
+    """What a batch is known by: a batch that runs again after a crash has the same, and no other batch has."""
+
+    query: str
+    number: int
+
+
+BatchFunction: TypeAlias = "Callable[[DataFrame, BatchId], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class Gold:
     keys: tuple[str, ...]
     rules: Mapping[str, str]
     """The other columns, each with its rule."""
+    distinct: Mapping[str, str]
+    """Counts of different values, each with the column of the function that has the values."""
     function: RowFunction
     """From rows of silver to rows with these columns; those with the same keys become one."""
     order: str = SOURCE_ORDER
@@ -57,11 +72,22 @@ class Gold:
         """The columns that have one of the rules."""
         return [name for name, rule in self.rules.items() if rule in rules]
 
+    @property
+    def asked(self) -> list[str]:
+        """The columns that the function must return, but for what `latest` goes by."""
+        return list(dict.fromkeys([*self.keys, *self.rules, *self.distinct.values()]))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, but for `position`."""
+        return [*self.keys, *self.rules, *self.distinct, *(name + SKETCH for name in self.distinct)]
+
     def definition(self) -> dict[str, object]:
         """What the rows of the table depend on, but for the function's code."""
         rules = {rule: self.columns_by(rule) for rule in RULES if self.columns_by(rule)}
         order = {"order": self.order} if "latest" in rules else {}
-        return {"keys": list(self.keys), **rules, **order, **({"replays": True} if self.replays else {})}
+        distinct = {"distinct": dict(self.distinct)} if self.distinct else {}
+        return {"keys": list(self.keys), **rules, **distinct, **order, **({"replays": True} if self.replays else {})}
 
 
 @dataclass(slots=True)
@@ -74,6 +100,7 @@ class Pipeline:
     """The columns that name an occurrence where the record's headers do not; without them each record is one of its own."""
     silver_function: RowFunction | None = field(default=None, init=False)
     golds: dict[str, Gold] = field(default_factory=dict, init=False)
+    batch_functions: list[BatchFunction] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.identity = (self.identity,) if isinstance(self.identity, str) else tuple(self.identity)
@@ -91,6 +118,15 @@ class Pipeline:
         self.silver_function = function
         return function
 
+    def batch(self, function: BatchFunction) -> BatchFunction:
+        """Decorate a function that does what it likes with the rows that a batch adds to silver, after all tables are written.
+
+        It is called again with the same rows and the same `BatchId` if the process dies before the batch is noted as done, even
+        if the function has returned by then. So it must see to it itself that the second time changes nothing.
+        """
+        self.batch_functions.append(function)
+        return function
+
     def gold(
         self,
         name: str,
@@ -101,25 +137,32 @@ class Pipeline:
         max: Iterable[str] = (),
         latest: Iterable[str] = (),
         replace: Iterable[str] = (),
+        distinct: Mapping[str, str] | None = None,
         order: str = SOURCE_ORDER,
         replays: bool = False,
     ) -> Callable[[RowFunction], RowFunction]:
         """Decorate the function that says what rows of silver give to a gold table.
 
         It gets the rows that a batch adds to silver, each occurrence once, and returns rows with the columns named here; it need
-        not group them. `order` says what is later for `latest`: "source" (offset of the message that a record was made of, between
-        source partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. With
+        not group them. `distinct` has columns that count different values, about, each with the column that has the values.
+
+        `order` says what is later for `latest`: "source" (offset of the message that a record was made of, between source
+        partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. With
         `replays` it also gets the records of occurrences that silver has, told apart by the column `replay`.
         """
         given = zip(RULES, map(_names, (add, min, max, latest, replace)), strict=True)
         columns = [(column, rule) for rule, names in given for column in names]
         made_of = _names(keys)
-        _check(name, [*made_of, *(column for column, _ in columns)], self.golds)
-        if not made_of or not columns:
-            raise PipelineError(f"the gold table {name!r} needs keys, and a column with a rule ({', '.join(RULES)})")
+        counted = dict(distinct or {})
+        sketches = [column + SKETCH for column in counted]
+        _check(name, [*made_of, *(column for column, _ in columns), *counted, *sketches], self.golds)
+        if not made_of or not (columns or counted):
+            raise PipelineError(
+                f"the gold table {name!r} needs keys, and a column with a rule ({', '.join(RULES)}, distinct)"
+            )
 
         def declare(function: RowFunction) -> RowFunction:
-            self.golds[name] = Gold(name, made_of, dict(columns), function, order, replays)
+            self.golds[name] = Gold(name, made_of, dict(columns), counted, function, order, replays)
             return function
 
         return declare

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
+from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.occurrences import NAMED, name_occurrences, readable_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
 
     from kstorm_pipeline.pipeline import Pipeline
@@ -72,9 +70,4 @@ def malformed_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 def named_columns() -> list[str]:
     """The columns of `NAMED` that a record has before it has a batch."""
-    return [name for name in StructType.fromDDL(NAMED).names if name != "batch"]
-
-
-def quoted(names: Iterable[str]) -> list[str]:
-    """Names as SQL has them, whatever they are made of."""
-    return ["`" + name.replace("`", "``") + "`" for name in names]
+    return [name for name in columns_of(NAMED).names if name != "batch"]

@@ -6,6 +6,8 @@ a crash anywhere before means the same rows again under the same number. A batch
     1. append to quarantine              3. merge into each gold table, in the order of their declaration
     2. append to silver
 
+and then calls the pipeline's own functions for batches, which see to it themselves that a second time changes nothing.
+
 Two rules make a second run harmless, after a crash between any two of them:
 
 * **a commit carries its batch.** Delta writes (query id, batch number) into the table's log in the same atomic commit
@@ -25,7 +27,9 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.gold import merge_gold
 from kstorm_pipeline.lookups import find_sources, mark_replays
+from kstorm_pipeline.pipeline import BatchId
 from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
+from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +115,8 @@ def _refine_good(batch: Batch) -> tuple[int, int]:
         for gold in batch.pipeline.golds.values():
             if fresh or (gold.replays and replays):
                 merge_gold(batch, gold, marked if gold.replays else new)
+        for function in batch.pipeline.batch_functions if fresh else ():
+            function(new, BatchId(query_id_of(batch.spark), batch.number))
     finally:
         marked.unpersist()
     return fresh, replays

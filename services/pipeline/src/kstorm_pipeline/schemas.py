@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NumericType, StructField, StructType
 
+from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.gold import PLACES, gather
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SOURCE_ORDER
-from kstorm_pipeline.reading import quoted, read_rows, refine_rows
+from kstorm_pipeline.reading import read_rows, refine_rows
 from kstorm_pipeline.tables import BRONZE, QUARANTINE
 
 if TYPE_CHECKING:
@@ -35,15 +36,15 @@ _DEFINITION = "kstorm.gold"
 
 def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructType]:
     """The columns of every table of the pipeline; raises PipelineError if it cannot be carried out."""
-    bronze = _ddl(BRONZE)
+    bronze = columns_of(BRONZE)
     try:
         read = read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record", "reason")
         rows = refine_rows(pipeline, read.withColumn("replay", sf.lit(False)))
-        silver = rows.drop("replay").withColumn("batch", sf.lit(0).cast("bigint"))
+        silver = rows.drop("replay")
         golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}
     except (AnalysisException, ParseException) as error:
         raise PipelineError(f"the pipeline cannot be carried out: {_one_line(error)}") from error
-    own = {"bronze": bronze, "silver": _with_comments(silver.schema), "quarantine": _ddl(QUARANTINE)}
+    own = {"bronze": bronze, "silver": _silver_columns(silver.schema), "quarantine": columns_of(QUARANTINE)}
     return own | golds
 
 
@@ -102,7 +103,7 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
     given = rows if gold.replays else rows.drop("replay")
     returned = gold.function(given)
     made = returned.columns
-    wanted = [*gold.keys, *gold.rules]
+    wanted = gold.asked
     if gold.columns_by("latest"):
         wanted += PLACES if gold.order in (SOURCE_ORDER, SINK_ORDER) else [gold.order]
     lacking = [name for name in wanted if name not in made]
@@ -129,17 +130,14 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
     return _nullable(gather(gold, given).schema)
 
 
-def _with_comments(schema: StructType) -> StructType:
-    known = {each.name: each for each in _ddl(NAMED)}
-    return _nullable(StructType([known.get(each.name, each) for each in schema]))
+def _silver_columns(made: StructType) -> StructType:
+    """Our own columns, and then those that the pipeline made: Delta has statistics of the first 32, and look-ups live by them."""
+    own = columns_of(NAMED)
+    return _nullable(StructType([*own, *(each for each in made if each.name not in own.names)]))
 
 
 def _nullable(schema: StructType) -> StructType:
     return StructType([StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in schema])
-
-
-def _ddl(text: str) -> StructType:
-    return cast("StructType", StructType.fromDDL(text))
 
 
 def _one_line(error: AnalysisException | ParseException) -> str:
