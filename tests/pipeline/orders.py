@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -39,9 +40,10 @@ def orders_pipeline() -> Pipeline:
     def by_time(fresh: DataFrame) -> DataFrame:
         return fresh
 
-    @pipeline.gold("grouped", keys=["customer"], add=["orders"], latest=["at"], order="at")
+    @pipeline.gold("grouped", keys=["customer"], add=["orders"], latest=["at"])
     def grouped(fresh: DataFrame) -> DataFrame:
-        return fresh.groupBy("customer").agg(sf.count("*").alias("orders"), sf.max("at").alias("at"))
+        last = sf.max(sf.timestamp_millis("at")).alias("at")
+        return fresh.groupBy("customer").agg(sf.count("*").alias("orders"), last)
 
     @pipeline.gold("written", keys=["customer"], latest=["status"], order="sink", replays=True)
     def written(rows: DataFrame) -> DataFrame:
@@ -100,6 +102,7 @@ class Orders:
             name: max(found, key=lambda order: (order[3], order[4]))[2] for name, found in of.items()
         }
         assert self.rows("grouped", "orders", "at") == {
-            name: (len(found), max(order[3] for order in found)) for name, found in of.items()
+            name: (len(found), datetime.fromtimestamp(max(order[3] for order in found) / 1000))
+            for name, found in of.items()
         }
         assert self.rows("written", "status") == self.last

@@ -18,6 +18,7 @@ put old values over new ones. By sink, the same is said of the record itself, an
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -54,6 +55,7 @@ _PUT_TOGETHER = {
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
     """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit."""
     given = gather(gold, rows).persist()
+    gold = in_order(gold, gold.function(rows))
     try:
         table = DeltaTable.forPath(batch.spark, batch.tables.path(gold.name)).alias("t")
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
@@ -68,6 +70,7 @@ def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
 def gather(gold: Gold, rows: DataFrame) -> DataFrame:
     """One row for each combination of keys that the rows of silver give to, with the columns of the gold table."""
     made = gold.function(rows)
+    gold = in_order(gold, made)
     columns, keys = quoted(gold.columns), quoted(gold.keys)
     if not gold.columns_by("latest"):
         return _estimated(gold, made.groupBy(*keys).agg(*_sums(gold, made))).select(*columns)
@@ -85,6 +88,16 @@ def gather(gold: Gold, rows: DataFrame) -> DataFrame:
         last = sf.max_by(newest, POSITION).alias("__newest")
     made = made.groupBy(*keys).agg(*_sums(gold, made), last)
     return _estimated(gold, made.select("*", "__newest.*")).select(*columns, POSITION)
+
+
+def in_order(gold: Gold, made: DataFrame) -> Gold:
+    """The table, ordered by what its function's rows have. Rows that the function has grouped come from no single place: unless the
+    user has said an order, the first of the `latest` columns that is a time tells."""
+    if gold.ordered or all(name in made.columns for name in PLACES):
+        return gold
+    times = [name for name in gold.columns_by("latest") if name in made.columns]
+    times = [name for name in times if isinstance(made.schema[name].dataType, TimestampType)]
+    return replace(gold, order=times[0]) if times else gold
 
 
 def _estimated(gold: Gold, rows: DataFrame) -> DataFrame:

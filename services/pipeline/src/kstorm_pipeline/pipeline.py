@@ -65,6 +65,8 @@ class Gold:
     """From rows of silver to rows with these columns; those with the same keys become one."""
     order: str = SOURCE_ORDER
     """What `latest` means: by the source, by the sink topic, or by a column of this name."""
+    ordered: bool = True
+    """Whether the user has said that. Else a column tells where the function leaves out where rows come from."""
     replays: bool = False
     """Whether the function gets replays too, with a column `replay`."""
 
@@ -138,7 +140,7 @@ class Pipeline:
         latest: Iterable[str] = (),
         replace: Iterable[str] = (),
         distinct: Mapping[str, str] | None = None,
-        order: str = SOURCE_ORDER,
+        order: str | None = None,
         replays: bool = False,
     ) -> Callable[[RowFunction], RowFunction]:
         """Decorate the function that says what rows of silver give to a gold table.
@@ -147,8 +149,10 @@ class Pipeline:
         not group them. `distinct` has columns that count different values, about, each with the column that has the values.
 
         `order` says what is later for `latest`: "source" (offset of the message that a record was made of, between source
-        partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. With
-        `replays` it also gets the records of occurrences that silver has, told apart by the column `replay`.
+        partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. By default
+        it is "source"; if the function groups rows, it is the first of the `latest` columns that is a time.
+
+        With `replays` it also gets the records of occurrences that silver has, told apart by the column `replay`.
         """
         given = zip(RULES, map(_names, (add, min, max, latest, replace)), strict=True)
         columns = [(column, rule) for rule, names in given for column in names]
@@ -162,7 +166,9 @@ class Pipeline:
             )
 
         def declare(function: RowFunction) -> RowFunction:
-            self.golds[name] = Gold(name, made_of, dict(columns), counted, function, order, replays)
+            self.golds[name] = Gold(
+                name, made_of, dict(columns), counted, function, order or SOURCE_ORDER, order is not None, replays
+            )
             return function
 
         return declare

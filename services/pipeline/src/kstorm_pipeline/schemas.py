@@ -16,7 +16,7 @@ from pyspark.sql.types import NumericType, StructField, StructType
 
 from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.gold import PLACES, gather
+from kstorm_pipeline.gold import PLACES, gather, in_order
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SOURCE_ORDER
 from kstorm_pipeline.reading import read_rows, refine_rows
@@ -103,6 +103,7 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
     given = rows if gold.replays else rows.drop("replay")
     returned = gold.function(given)
     made = returned.columns
+    gold = in_order(gold, returned)
     wanted = gold.asked
     if gold.columns_by("latest"):
         wanted += PLACES if gold.order in (SOURCE_ORDER, SINK_ORDER) else [gold.order]
