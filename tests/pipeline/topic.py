@@ -43,7 +43,7 @@ class Topic:
             key=key,
             partition=partition,
             timestamp=at or int(time.time() * 1000),
-            headers=lineage_headers(lineage),
+            headers=list(lineage_headers(lineage).items()),
         )
 
     def flush(self) -> None:
