@@ -172,7 +172,9 @@ def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
     )
     fewer.gold("totals", keys="customer", add="amount")(lambda rows: rows)
     anew.gold("grouped", keys="customer", max=["orders"], latest=["at"], order="at")(
-        lambda rows: rows.groupBy("customer").agg(sf.count("*").alias("orders"), sf.max("at").alias("at"))
+        lambda rows: rows.groupBy("customer").agg(
+            sf.count("*").alias("orders"), sf.max(sf.timestamp_millis("at")).alias("at")
+        )
     )
     for pipeline, message in (
         (fewer, "totals has another form than the pipeline: the pipeline gives it no column"),
