@@ -36,6 +36,11 @@ def main() -> int:
     spout.add_argument("--rounds", type=positive, default=3, metavar="N", help="default 3, tracked and untracked each")
     spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     spout.set_defaults(run=_spout)
+    pipeline = verbs.add_parser("pipeline", help="the Spark pipeline beside a plain PySpark job, as ratios")
+    pipeline.add_argument("--records", type=positive, default=720_000, metavar="N", help="default 720,000")
+    pipeline.add_argument("--rounds", type=positive, default=2, metavar="N", help="default 2, of each job")
+    pipeline.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    pipeline.set_defaults(run=_pipeline)
     arguments = parser.parse_args()
     return run_command("kstorm bench", lambda: arguments.run(arguments))
 
@@ -77,6 +82,12 @@ def _spout(arguments: argparse.Namespace) -> int:
     from tests.bench.spout import run_spout
 
     return run_spout(arguments.messages, arguments.rounds, arguments.report)
+
+
+def _pipeline(arguments: argparse.Namespace) -> int:
+    from tests.bench.spark.contest import run_pipeline
+
+    return run_pipeline(arguments.records, arguments.rounds, arguments.report)
 
 
 if __name__ == "__main__":

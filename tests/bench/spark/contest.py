@@ -1,0 +1,208 @@
+"""The pipeline with all tables of the word count, and with none declared, each beside the plain job, in turn.
+
+The whole process is measured, Spark's start with it: that is what a run costs. Tables are counted, then deleted.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from kstorm.errors import BrokerError, LocalError
+from kstorm.local.jars import spark_jars
+from kstorm.local.java import spark_environment
+from kstorm.local.paths import run_directory
+from kstorm.local.processes import ManagedProcess
+from kstorm.local.servers import EmbeddedKafka
+from tests.bench import corpus
+from tests.bench.broker import Broker
+from tests.bench.figures import spread
+from tests.bench.progress import Progress
+from tests.bench.report import machine
+from tests.bench.spark.terms import CORES, JAVA_OPTIONS, SHUFFLE_PARTITIONS
+from tests.bench.terms import PARTITIONS, PRODUCER
+from tests.bench.usage import Usage
+
+_TOPIC: Final = "word-counts"
+_LONGEST_SECS: Final = 900.0
+_FLUSH_SECS: Final = 60.0
+_PLAIN: Final = "plain"
+_WORD_COUNT: Final = "examples.wordcount.tables:pipeline"
+_TITLES: Final = {"seconds": "seconds", "cpu_seconds": "CPU s", "peak_rss_mb": "memory at most, MB"}
+
+Figures = dict[str, float]
+Runs = dict[str, list[Figures]]
+"""By contestant, in the order of the runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One contestant."""
+
+    name: str
+    says: str
+    pipeline: str | None = None
+    """What `--pipeline` names; None: the plain job."""
+
+    def command(self, bootstrap: str, directory: Path) -> list[str]:
+        """What is started."""
+        jars = ",".join(map(str, spark_jars()))
+        if self.pipeline is None:
+            return [sys.executable, "-m", "tests.bench.spark.plain", bootstrap, _TOPIC, str(directory / "table"), jars]
+        flags = {
+            "--bootstrap-servers": bootstrap,
+            "--topic": _TOPIC,
+            "--tables": str(directory / "tables"),
+            "--jars": jars,
+            "--pipeline": self.pipeline,
+            "--master": f"local[{CORES}]",
+            "--shuffle-partitions": str(SHUFFLE_PARTITIONS),
+            "--report": str(directory / "rows.json"),
+        }
+        words = [word for pair in flags.items() for word in pair if pair[1]]
+        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={JAVA_OPTIONS}"]
+
+
+JOBS: Final = (
+    Job(_PLAIN, "Kafka, from_json, append to one table"),
+    Job("any-topic", "bronze and silver of a topic about which nothing is declared", ""),
+    Job("word-count", "bronze, silver, quarantine and two gold tables", _WORD_COUNT),
+)
+
+
+def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
+    """Measure and print; 0. Raises `LocalError` if a job fails, `BrokerError` for Kafka."""
+    console = Console()
+    progress = Progress(console)
+    directory = run_directory()
+    progress.say(f"logs of this run: {directory}")
+    runs: Runs = {job.name: [] for job in JOBS}
+    try:
+        progress.status("starting Kafka")
+        with EmbeddedKafka(directory, heap="1g") as kafka:
+            progress.status(f"producing {records:,} records")
+            _fill(kafka.bootstrap, records)
+            for number in range(1, rounds + 1):
+                for job in JOBS:
+                    progress.status(f"round {number} of {rounds}: {job.name}")
+                    found = _measure(job, kafka.bootstrap, directory / f"{job.name}-{number}", records)
+                    runs[job.name].append(found)
+                    progress.say(f"round {number} of {rounds} · {job.name}: {_line(found)}")
+    finally:
+        progress.close()
+        shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
+    _print(runs, records, console)
+    if report is not None:
+        content = {"machine": machine(), "records": records, "runs": runs, "ratios": _ratios(runs)}
+        report.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _fill(bootstrap: str, records: int) -> None:
+    """The records that a word count processed exactly once writes, each with an id of its own."""
+    Broker(bootstrap).create_sink(_TOPIC)
+    refused: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER, "log_level": 0})
+    counts: Counter[str] = Counter()
+    sentences = corpus.texts(records // corpus.WORDS_PER_SENTENCE * 2)  # more words than are wanted
+    words = (
+        (word, f"{number % PARTITIONS}-{number // PARTITIONS}-{position}")
+        for number, sentence in enumerate(sentences)
+        for position, word in enumerate(sentence.split())
+    )
+    for _, (word, ident) in zip(range(records), words, strict=False):
+        counts[word] += 1
+        record = {"word": word, "count": counts[word], "id": ident, "emitted_at": int(time.time() * 1000)}
+        while True:
+            try:
+                producer.produce(
+                    _TOPIC,
+                    json.dumps(record),
+                    word,
+                    on_delivery=lambda error, _: None if error is None else refused.append(error),
+                )
+                break
+            except BufferError:
+                producer.poll(0.05)
+        producer.poll(0)
+    if producer.flush(_FLUSH_SECS) or refused:
+        raise BrokerError(f"Kafka did not take all records of {_TOPIC!r}: {(refused or ['no answer'])[0]}")
+
+
+def _measure(job: Job, bootstrap: str, directory: Path, records: int) -> Figures:
+    directory.mkdir()
+    process = ManagedProcess(
+        job.name, job.command(bootstrap, directory), workdir=directory, environment=spark_environment()
+    )
+    began = time.monotonic()
+    with ExitStack() as stack:
+        process.start()
+        stack.callback(process.stop)
+        usage = stack.enter_context(Usage(process))
+        code = process.wait(_LONGEST_SECS)
+        seconds = time.monotonic() - began
+    if code != 0:
+        raise LocalError(
+            f"{job.name} failed (exit code {code}); its log {process.log_path} ends with:\n{process.log_tail(5)}"
+        )
+    if job.pipeline is not None:
+        _check(job, json.loads((directory / "rows.json").read_text())["rows"], records)
+    for tables in ("table", "tables"):
+        shutil.rmtree(directory / tables, ignore_errors=True)
+    return {"seconds": seconds, "cpu_seconds": process.cpu_seconds(), "peak_rss_mb": usage.peak_rss / 2**20}
+
+
+def _check(job: Job, rows: dict[str, int], records: int) -> None:
+    """Raise `LocalError` if the tables do not have every record once."""
+    if (rows["bronze"], rows["silver"], rows["quarantine"]) != (records, records, 0):
+        raise LocalError(f"{job.name} made {rows} of {records} records")
+
+
+def _ratios(runs: Runs) -> dict[str, dict[str, list[float]]]:
+    """Of each contestant's figures to the plain job's in the same round."""
+    return {
+        name: {
+            figure: [round(own[figure] / base[figure], 3) for own, base in zip(each, runs[_PLAIN], strict=True)]
+            for figure in _TITLES
+        }
+        for name, each in runs.items()
+        if name != _PLAIN
+    }
+
+
+def _line(found: Figures) -> str:
+    return " · ".join(f"{title} {found[name]:,.1f}" for name, title in _TITLES.items())
+
+
+def _print(runs: Runs, records: int, console: Console) -> None:
+    table = Table(
+        title=f"{records:,} records, {CORES} cores; × to the plain job of the same round",
+        title_justify="left",
+        box=None,
+    )
+    table.add_column("", no_wrap=True)
+    for title in ("min", "median", "max", "× min", "× median", "× max"):
+        table.add_column(title, justify="right")
+    ratios: dict[str, dict[str, list[float]]] = _ratios(runs)
+    for job in JOBS:
+        table.add_row(f"[bold]{job.name}[/bold]  {job.says}")
+        for figure, title in _TITLES.items():
+            cells = _cells([run[figure] for run in runs[job.name]], "{:,.1f}")
+            more: Sequence[str] = _cells(ratios[job.name][figure], "{:.2f}") if job.name in ratios else ()
+            table.add_row(f"  {title}", *cells, *more)
+    console.print(table, highlight=False)
+
+
+def _cells(values: Sequence[float], form: str) -> list[str]:
+    found: Any = spread(values) or {}
+    return [form.format(found[key]) for key in ("min", "median", "max")]
