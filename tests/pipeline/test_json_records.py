@@ -42,6 +42,18 @@ def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> lis
     return read_rows(pipeline, bronze(spark, [json.dumps(value).encode() for value in values])).collect()
 
 
+def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
+    """Those that reading uses for itself are no exception."""
+    names = ["text", "json", "large", "partition", "lineage", "field_text", "a b", "ключ"]
+    columns = ", ".join(f"`{name}` STRING" for name in names)
+    (row,) = read(spark, columns, {name: f"the {name}" for name in names})
+    assert row.reason is None
+    assert [row[name] for name in names] == [f"the {name}" for name in names]
+    for name in ("record", "Reason"):
+        with pytest.raises(PipelineError, match=f"cannot have a column '{name}'"):
+            read(spark, f"{name} STRING", {})
+
+
 def test_every_type_of_column(spark: SparkSession) -> None:
     """Decimals keep their digits, nested values their nulls, times their zone; fields that no column names are ignored."""
     (row,) = read(spark, COLUMNS, WHOLE)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _NUMBER = r"^(BIGINT|DECIMAL\(.*|DOUBLE|FLOAT)$"
+_TAKEN = ("record", "reason")
 _JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], str, str], ...] = (
     ((VariantType,), ".*", "a value"),
     ((StringType,), "^STRING$", "a string"),
@@ -70,14 +71,19 @@ class JsonRecords:
         valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
         rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
         fields = list(columns_of(self.schema))
+        if taken := [each.name for each in fields if each.name.lower() in _TAKEN]:
+            raise PipelineError(
+                f"json_records cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
+                " write a reader of your own if you need it"
+            )
         for each in fields:
-            rows = rows.withColumn(f"__{each.name}", sf.try_variant_get("__json", _path(each.name), "variant"))
+            rows = rows.withColumn(_raw(each), sf.try_variant_get("__json", _path(each.name), "variant"))
         for each in fields:
-            rows = rows.withColumn(each.name, _typed(sf.col(f"__{each.name}"), each.dataType))
+            rows = rows.withColumn(each.name, _typed(sf.col(_raw(each)), each.dataType))
         if self.key is not None:
             rows = rows.withColumn(self.key, text_of("key"))
         rows = rows.withColumn("reason", self._reason(fields))
-        return rows.drop("__large", "__text", "__json", *(f"__{each.name}" for each in fields))
+        return rows.drop("__large", "__text", "__json", *map(_raw, fields))
 
     def _reason(self, fields: list[StructField]) -> Column:
         """The first thing that is wrong with the record, or null."""
@@ -107,6 +113,11 @@ def json_records(schema: str, *, reject: Mapping[str, str] | None = None, key: s
             f"json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', not {schema!r}"
         )
     return JsonRecords(schema, dict(reject or {}), key)
+
+
+def _raw(field: StructField) -> str:
+    """The column that has the field as a variant, for a moment."""
+    return f"__field_{field.name}"
 
 
 def _typed(value: Column, kind: DataType) -> Column:
@@ -147,7 +158,7 @@ def _fits(value: Column, kind: DataType) -> Column:
 def _check(reason: Column, each: StructField) -> Column:
     """The reasons so far, and then those of this field."""
     name, kind = each.name, each.dataType
-    found = sf.schema_of_variant(f"__{name}")
+    found = sf.schema_of_variant(_raw(each))
     pattern, words = _json_type(kind)
     wrong = sf.concat(sf.lit(f"field {name} is not {words} but "), found)
     misfit = sf.concat(sf.lit(f"field {name} does not fit {kind.simpleString().upper()}: "), found)
@@ -156,7 +167,7 @@ def _check(reason: Column, each: StructField) -> Column:
     there = found.isNotNull() & (found != "VOID")
     reason = reason.when(there & ~found.rlike(pattern), wrong)
     if isinstance(kind, (StructType, ArrayType, MapType)):
-        return reason.when(~_fits(sf.col(f"__{name}"), kind), misfit)
+        return reason.when(~_fits(sf.col(_raw(each)), kind), misfit)
     return reason.when(there & sf.col(name).isNull(), misfit)
 
 
