@@ -143,7 +143,7 @@ def test_executors_ask_for_nothing_that_the_driver_may_not_make(render: Render) 
         assert conf[f"spark.kubernetes.driver.{name}"] == "false"
 
 
-def test_executors_have_tables_and_certificates_but_no_login(render: Render) -> None:
+def test_executors_have_tables_certificates_and_code_but_no_login(render: Render) -> None:
     """The driver sends them what they must know of Kafka; a valid pod, with the labels of the release."""
     objects = render(base="executors")
     pod = executor_pod(objects)
@@ -151,7 +151,7 @@ def test_executors_have_tables_and_certificates_but_no_login(render: Render) -> 
     assert pod["metadata"]["labels"]["app.kubernetes.io/instance"] == "wordcount"
     assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "pipeline-executor"
     spec = pod["spec"]
-    assert {volume["name"] for volume in spec["volumes"]} == {"data", "tmp", "tls"}
+    assert {volume["name"] for volume in spec["volumes"]} == {"data", "tmp", "tls", "topology"}
     assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in spec["volumes"]
     assert spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
     assert spec["tolerations"] == [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]

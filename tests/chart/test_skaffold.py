@@ -112,7 +112,7 @@ def test_only_dev_and_debug_replace_files_in_pods() -> None:
 def test_verify_is_the_test_of_the_chart(render: Render) -> None:
     """The same command and topics."""
     (case,) = CONFIG["verify"]
-    values = yaml.safe_load((ROOT / "examples" / "wordcount-values.yaml").read_text())
+    values = yaml.safe_load((ROOT / "examples" / "wordcount" / "values.yaml").read_text())
     (container,) = one(render({"test": values["test"]}), "Pod", "wordcount-test")["spec"]["containers"]
     assert case["container"]["command"] == container["command"]
     assert set(case["container"]["args"]) <= set(container["args"])
@@ -122,7 +122,7 @@ def test_the_values_of_the_word_count_are_those_of_its_code(capsys: pytest.Captu
     """As `kstorm values` writes them, to the letter."""
     with pytest.raises(SystemExit):
         main(["values", "examples.wordcount.topology:topology"])
-    assert (ROOT / "examples" / "wordcount-values.yaml").read_text() == capsys.readouterr().out
+    assert (ROOT / "examples" / "wordcount" / "values.yaml").read_text() == capsys.readouterr().out
 
 
 def test_code_that_is_replaced_is_a_copy(render: Render) -> None:
