@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.watermarks import watermarks
 from kstorm.runtime.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class CompletionsReader(threading.Thread):
     def _assign(self, partition: int) -> None:
         place = TopicPartition(self._topic, partition)
         try:
-            _low, high = self._consumer.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            _low, high = watermarks(self._consumer, place, _CLIENT_TIMEOUT)
             self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
         except KafkaException as error:
             raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None

@@ -10,6 +10,7 @@ from kstorm.core.recovery import Log
 from kstorm.errors import BrokerError, FrameError
 from kstorm.runtime.kafka.checkpoints import Pair
 from kstorm.runtime.kafka.topics import changelog_facts
+from kstorm.runtime.kafka.watermarks import watermarks
 from kstorm.runtime.service.settings import Settings
 
 _CLIENT_TIMEOUT: Final = 20.0
@@ -57,7 +58,7 @@ class Changelog:
         asking = self._consumer({"isolation.level": "read_uncommitted"})
         try:
             place = TopicPartition(self._topic, self._partition)
-            low, high = asking.get_watermark_offsets(place, timeout=_CLIENT_TIMEOUT)
+            low, high = watermarks(asking, place, _CLIENT_TIMEOUT)
         except KafkaException as error:
             raise self._failed(error.args[0]) from None
         finally:
