@@ -36,6 +36,7 @@ def test_every_rule_across_batches(orders: Orders) -> None:
     orders.check()
 
 
+@pytest.mark.long
 def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> None:
     """Its first record is written after those of later messages, in the same batch or in a later one; of two source partitions the
     Kafka timestamp tells."""

@@ -44,6 +44,7 @@ def test_a_run_that_goes_on_for_ever_removes_old_files(job: Job) -> None:
     assert _files(job, "bronze") == bronze
 
 
+@pytest.mark.long
 def test_old_files_are_kept_for_a_day(job: Job) -> None:
     """For readers that are at work, and for looking back; what somebody else chose for a table stays."""
     job.run()

@@ -89,6 +89,7 @@ def test_silver_has_our_columns_first(job: Job) -> None:
     assert columns.index("f0") == columns.index("batch") + 1 == 9
 
 
+@pytest.mark.long
 def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:
     """The message says what to delete; replays of what was there before are still found."""
     job.sink.sentence(1, "the cat")
@@ -112,6 +113,7 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
     job.check()
 
 
+@pytest.mark.long
 def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:
     """Ids that look like coordinates, each of another topic."""
     for number in range(300):

@@ -21,7 +21,11 @@ MADE_ANEW = (
 
 @pytest.mark.parametrize(
     ("words", "allow_data_loss"),
-    [("the cat", False), ("the cat", True), ("the cat and the dog and the mouse and the elephant", False)],
+    [
+        ("the cat", False),
+        pytest.param("the cat", True, marks=pytest.mark.long),
+        pytest.param("the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.long),
+    ],
 )
 def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
     """Whether it is shorter than what was read of the old one, or longer, and whatever loss is allowed: no table changes, and
@@ -86,6 +90,7 @@ def test_tables_are_of_one_topic(job: Job) -> None:
         job.run(topic=other.topic)
 
 
+@pytest.mark.long
 def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
     """They are taken to be of the topic that there is; both queries go on, and from then on it is known."""
     job.sink.sentence(1, "the cat")
