@@ -195,12 +195,14 @@ def _print(runs: Runs, records: int, console: Console) -> None:
         table.add_column(title, justify="right")
     ratios: dict[str, dict[str, list[float]]] = _ratios(runs)
     for job in JOBS:
-        table.add_row(f"[bold]{job.name}[/bold]  {job.says}")
+        table.add_row(f"[bold]{job.name}[/bold]")
         for figure, title in _TITLES.items():
             cells = _cells([run[figure] for run in runs[job.name]], "{:,.1f}")
             more: Sequence[str] = _cells(ratios[job.name][figure], "{:.2f}") if job.name in ratios else ()
             table.add_row(f"  {title}", *cells, *more)
     console.print(table, highlight=False)
+    for job in JOBS:
+        console.print(f"{job.name}: {job.says}", highlight=False)
 
 
 def _cells(values: Sequence[float], form: str) -> list[str]:
