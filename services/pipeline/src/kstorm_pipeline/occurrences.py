@@ -33,8 +33,6 @@ NAMED = """
 
 _LINEAGE = ("topic", "partition", "offset", "part")
 """Headers `kstorm-source-…`: the coordinates of the message that the record was made of, and which of its records it is."""
-_SOURCE = r"\A([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+\z"
-"""A name that tells topic, partition and offset of the message."""
 _BUCKETS = 64
 
 
@@ -63,16 +61,23 @@ def source_of(name: str) -> dict[str, Column]:
 
     A function of the name alone: two records of one name have the same source, wherever their names come from.
     """
-    topic, partition, offset = (sf.regexp_extract(name, _SOURCE, group) for group in (1, 2, 3))
-    source_partition = partition.try_cast("int")
+    # In parts: one regular expression for all of it takes 20 µs to find that a name has another form.
+    whole = sf.col(name)
+    tail = sf.substring_index(whole, "-", -3)
+    topic = sf.substring(whole, sf.lit(1), sf.length(whole) - sf.length(tail) - 1)
+    partition, offset, part = (sf.split_part(tail, sf.lit("-"), sf.lit(place)) for place in (1, 2, 3))
+    told = (topic != "") & (part != "") & partition.rlike(r"\A[0-9]{1,9}\z") & offset.rlike(r"\A[0-9]{1,18}\z")
+    told = told & topic.rlike(r"\A[a-zA-Z0-9._-]{1,249}\z")
+    number = partition.try_cast("int")
     # Neighbouring partitions of a topic are in different buckets.
-    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + source_partition, sf.lit(_BUCKETS)).cast("int")
-    return {
-        "source_topic": sf.when(topic != "", topic),
-        "source_partition": source_partition,
+    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(_BUCKETS)).cast("int")
+    found = {
+        "source_topic": topic,
+        "source_partition": number,
         "source_offset": offset.try_cast("bigint"),
         "source_bucket": bucket,
     }
+    return {column: sf.when(told, value) for column, value in found.items()}
 
 
 def _header(name: str) -> Column:
