@@ -29,7 +29,8 @@ from tests.sim.schedule import Report, ViolationError
 MESSAGES = 12
 _PARTITIONS = 2
 _FAULTS = 300
-_ROUNDS = 80  # seconds of calm
+_ROUNDS = 80  # seconds of calm, at most
+_QUIET = 20  # seconds in which nothing was left: more than a transaction that nobody ends can be open
 
 
 def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
@@ -41,8 +42,7 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
         try:
             cluster.disturb(unanswered=random.choice((0.0, 0.1)))
             report.faults = _among_faults(cluster, random)
-            for _ in range(_ROUNDS):
-                cluster.advance_time(1.0)
+            _come_to_rest(cluster)
             _reckon(cluster)
         except (ViolationError, KstormError) as error:
             raise ViolationError(f"seed {seed}: {error}") from None
@@ -115,6 +115,19 @@ def _draw(cluster: LocalCluster, name: str, random: Random) -> str:
     return chosen
 
 
+def _come_to_rest(cluster: LocalCluster) -> None:
+    quiet = 0
+    for _ in range(_ROUNDS):
+        cluster.advance_time(1.0)
+        quiet = 0 if any(_left(cluster).values()) else quiet + 1
+        if quiet == _QUIET:
+            break
+
+
+def _left(cluster: LocalCluster) -> dict[str, int]:
+    return {"pending": cluster.pending, "open trees": cluster.open_trees, "unsettled": cluster.unsettled}
+
+
 def _reckon(cluster: LocalCluster) -> None:
     topology = cluster.topology
     parts = [(number, part) for number in range(MESSAGES) for part in range(PARTS)]
@@ -123,8 +136,7 @@ def _reckon(cluster: LocalCluster) -> None:
     expect_once("joined", (number for (number,) in rows(cluster, topology.bolt_topic("joined"))), range(MESSAGES))
     expect_once("parts", rows(cluster, topology.bolt_topic("parts")), parts)
     by_key = expect_counts((key, count) for _, key, _, count in counted)
-    left = {"pending": cluster.pending, "open trees": cluster.open_trees, "unsettled": cluster.unsettled}
-    left["dead letters"] = len(cluster.dead_letters)
+    left = {**_left(cluster), "dead letters": len(cluster.dead_letters)}
     _expect(not any(left.values()), f"when all was done there were left: {left}")
     cluster.crash("count", disk="lost")  # what counts is what is recovered
     for task in range(2):
