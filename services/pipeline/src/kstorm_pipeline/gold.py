@@ -54,8 +54,9 @@ _PUT_TOGETHER = {
 
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
     """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit."""
-    given = gather(gold, rows).persist()
-    gold = in_order(gold, gold.function(rows))
+    made = gold.function(rows)
+    gold = in_order(gold, made)
+    given = gather(gold, made).persist()
     try:
         table = DeltaTable.forPath(batch.spark, batch.tables.path(gold.name)).alias("t")
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
@@ -67,10 +68,8 @@ def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
         given.unpersist()
 
 
-def gather(gold: Gold, rows: DataFrame) -> DataFrame:
-    """One row for each combination of keys that the rows of silver give to, with the columns of the gold table."""
-    made = gold.function(rows)
-    gold = in_order(gold, made)
+def gather(gold: Gold, made: DataFrame) -> DataFrame:
+    """One row for each combination of keys, with the columns of the gold table, of what its function made; `gold` is `in_order`."""
     columns, keys = quoted(gold.columns), quoted(gold.keys)
     if not gold.columns_by("latest"):
         return _estimated(gold, made.groupBy(*keys).agg(*_sums(gold, made))).select(*columns)

@@ -100,8 +100,7 @@ def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:
 
 def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
     """The columns of a gold table, from rows of silver with `replay`."""
-    given = rows if gold.replays else rows.drop("replay")
-    returned = gold.function(given)
+    returned = gold.function(rows if gold.replays else rows.drop("replay"))
     made = returned.columns
     gold = in_order(gold, returned)
     wanted = gold.asked
@@ -128,7 +127,7 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
             raise PipelineError(
                 f"the gold table {gold.name!r}: `add` takes numbers, and {name!r} is {kind.simpleString()}"
             )
-    return _nullable(gather(gold, given).schema)
+    return _nullable(gather(gold, returned).schema)
 
 
 def _silver_columns(made: StructType) -> StructType:
