@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from kstorm_pipeline import Pipeline, PipelineError, json_records
 from kstorm_pipeline.reading import read_rows
@@ -129,7 +130,6 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
     ("pipeline", "message"),
     [
         (Pipeline(records=json_records("customer STRNG")), "the pipeline cannot be carried out: .*STRNG"),
-        (Pipeline(records=json_records("batch STRING, occurrence STRING")), "a column 'occurrence', which silver has"),
         (Pipeline(records=json_records("a STRING"), identity="b"), "identity names 'b', which is no column"),
         (
             Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
@@ -144,3 +144,14 @@ def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
+def test_a_field_with_the_name_of_a_column_of_silver_is_refused(spark: SparkSession, name: str) -> None:
+    """However it is written; else silver's own column would take its place, and say nothing."""
+    with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
+        find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))
+    pipeline = Pipeline(records=json_records("customer STRING"))
+    pipeline.silver(lambda rows: rows.withColumn("Batch", sf.lit(1)))
+    with pytest.raises(PipelineError, match="the silver function <lambda> have a column 'Batch'"):
+        find_schemas(spark, pipeline)

@@ -32,11 +32,7 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
         )
     if "reason" not in read.columns:
         read = read.withColumn("reason", sf.lit(None).cast("string"))
-    taken = [name for name in named_columns() if name in read.columns]
-    if taken:
-        raise PipelineError(
-            f"the pipeline's records have a column {taken[0]!r}, which silver has of its own: rename it"
-        )
+    _check_names("the pipeline's records", read.columns)
     lacking = [name for name in pipeline.identity_columns if name not in read.columns]
     if lacking:
         raise PipelineError(f"the pipeline's identity names {lacking[0]!r}, which is no column of its records")
@@ -56,6 +52,7 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
             " withColumn, where and drop, or select '*' too"
         )
     typed = [name for name in made.columns if name not in kept]
+    _check_names(f"the rows of the silver function {pipeline.silver_function.__name__}", typed)
     return made.select(*typed, *kept)
 
 
@@ -66,6 +63,14 @@ def malformed_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     malformed = malformed.withColumn("timestamp", readable_timestamp())
     fields = [name for name in RECORD if name != "timestamp"]
     return malformed.select(*(f"record.{name}" for name in fields), "timestamp", "reason")
+
+
+def _check_names(whose: str, names: list[str]) -> None:
+    """Raise PipelineError if a user's column would be lost to one of ours; Spark takes `Batch` and `batch` for one name."""
+    own = {*columns_of(NAMED).names, "replay"}
+    taken = [name for name in names if name.lower() in own]
+    if taken:
+        raise PipelineError(f"{whose} have a column {taken[0]!r}, which silver has of its own: rename it")
 
 
 def named_columns() -> list[str]:
