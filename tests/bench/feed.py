@@ -19,8 +19,8 @@ _TICK_SECS: Final = 0.002
 """A feed sends what is due once a tick: to wake for every sentence would cost the contestant a good part of a CPU."""
 
 
-class SentenceProducer:
-    """Sends sentences with their ids to one topic, and notices if one is refused."""
+class BenchProducer:
+    """Writes records to one topic, and notices if one is refused."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         refused: list[object] = []
@@ -36,10 +36,14 @@ class SentenceProducer:
         )
 
     def send(self, ident: int, text: str) -> None:
-        """Hand one over; waits only if very many are not yet delivered."""
+        """Hand a sentence over, with its id."""
+        self.put(f"{ident} {text}")
+
+    def put(self, value: str, key: str | None = None) -> None:
+        """Hand a record over; waits only if very many are not yet delivered."""
         while True:
             try:
-                self._producer.produce(self._topic, f"{ident} {text}".encode())
+                self._producer.produce(self._topic, value, key)
                 break
             except BufferError:  # its queue is full
                 self._producer.poll(_FULL_SECS)
@@ -50,12 +54,12 @@ class SentenceProducer:
         left = self._producer.flush(_FLUSH_SECS)
         if left or self._refused:
             reason = self._refused[0] if self._refused else "no answer"
-            raise BrokerError(f"Kafka did not take all sentences of {self._topic!r}: {reason}")
+            raise BrokerError(f"Kafka did not take all records of {self._topic!r}: {reason}")
 
 
 def fill(bootstrap: str, topic: str, texts: Sequence[str]) -> None:
     """Produce all sentences, with their numbers as ids; `BrokerError` if Kafka does not take them."""
-    producer = SentenceProducer(bootstrap, topic)
+    producer = BenchProducer(bootstrap, topic)
     for number, text in enumerate(texts):
         producer.send(number, text)
     producer.flush()
@@ -72,7 +76,7 @@ class RateFeed(threading.Thread):
         super().__init__(name="kstorm-bench-feed", daemon=True)
         self.measured_from: int | None = None
         """The id from which sentences are measured; None before the warm-up has ended."""
-        self._producer = SentenceProducer(bootstrap, topic)
+        self._producer = BenchProducer(bootstrap, topic)
         self._texts, self._rate = texts, rate
         self._last_ident = 0
         self._ended = threading.Event()

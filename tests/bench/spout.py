@@ -20,7 +20,7 @@ from kstorm.local.paths import run_directory
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.bench.broker import Broker
-from tests.bench.feed import SentenceProducer
+from tests.bench.feed import BenchProducer
 from tests.bench.figures import spread
 from tests.bench.progress import Progress
 from tests.bench.report import machine
@@ -76,7 +76,7 @@ def run_spout(messages: int, rounds: int, report: Path | None) -> int:
 def _fill(bootstrap: str, messages: int, progress: Progress) -> None:
     progress.status(f"producing {messages:,} messages")
     Broker(bootstrap).create_source(_SOURCE)
-    producer = SentenceProducer(bootstrap, _SOURCE)
+    producer = BenchProducer(bootstrap, _SOURCE)
     for number in range(messages):
         producer.send(_FIRST_ID + number, _TEXT)
     producer.flush()

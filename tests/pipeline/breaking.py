@@ -1,11 +1,11 @@
 """Breaking a batch off between two of its commits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from kstorm_pipeline import refine
+from kstorm_pipeline import PipelineError, refine
 
 
 class CrashError(Exception):
@@ -23,3 +23,12 @@ def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
             raise CrashError
 
     patch.setattr(refine, function, break_off)
+
+
+def break_off_after_each(commits: Iterable[str], monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]) -> None:
+    """Run as often as there are commits; each time the batch ends as soon as it has made one of them."""
+    for commit in commits:
+        with monkeypatch.context() as patch:
+            break_off_after(commit, patch)
+            with pytest.raises(PipelineError, match="a query failed"):
+                run()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from examples.wordcount.tables import pipeline as word_count
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm.local.servers import EmbeddedKafka
 from kstorm_pipeline.pipeline import Pipeline
 from kstorm_pipeline.run import run
@@ -23,8 +23,6 @@ from kstorm_pipeline.tables import Tables
 from tests.pipeline.orders import Orders
 from tests.pipeline.sink import Sink
 from tests.pipeline.topic import Topic
-
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # what is compiled well here does not run long enough to pay
 
 
 def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
@@ -105,7 +103,7 @@ def settings(kafka: EmbeddedKafka) -> Settings:
         jars=tuple(map(str, spark_jars())),
         master="local[2]",
         shuffle_partitions=2,
-        driver_java_options=JAVA_OPTIONS,
+        driver_java_options=SHORT_RUN_OPTIONS,
     )
 
 

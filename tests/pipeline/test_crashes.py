@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.java import spark_environment
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm_pipeline.errors import PipelineError
-from tests.pipeline.breaking import break_off_after
-from tests.pipeline.conftest import JAVA_OPTIONS, Job, await_condition
+from tests.pipeline.breaking import break_off_after_each
+from tests.pipeline.conftest import Job, await_condition
 from tests.pipeline.sink import MINUTE, NOON
 
 pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
@@ -33,11 +33,7 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monke
     job.sink.sentence(2, "the end of the dog", at=NOON + MINUTE)
     job.sink.sentence(2, "the end of the dog", at=NOON + 2 * MINUTE)
     job.sink.malformed(b"[]")
-    for name in WRITES:
-        with monkeypatch.context() as patch:
-            break_off_after(name, patch)
-            with pytest.raises(PipelineError, match="a query failed"):
-                job.run()
+    break_off_after_each(WRITES, monkeypatch, job.run)
     job.run()
     job.check()
     job.sink.sentence(2, "the end of the dog", at=NOON + 3 * MINUTE)
@@ -82,7 +78,7 @@ def _command(job: Job, report: Path) -> list[str]:
         *("--bootstrap-servers", job.sink.bootstrap, "--tables", job.settings.tables),
         *("--pipeline", "examples.wordcount.tables:pipeline"),
         *("--jars", ",".join(job.settings.jars), "--max-records-per-batch", "600", "--report", str(report)),
-        f"--driver-java-options={JAVA_OPTIONS}",
+        f"--driver-java-options={SHORT_RUN_OPTIONS}",
     ]
 
 

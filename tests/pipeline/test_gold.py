@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline import Pipeline, PipelineError, json_records
 from kstorm_pipeline.schemas import find_schemas
-from tests.pipeline.breaking import break_off_after
+from tests.pipeline.breaking import break_off_after_each
 from tests.pipeline.orders import COLUMNS, Orders, orders_pipeline
 
 pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
@@ -70,11 +70,7 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
     orders.put("0-2", "Zoë", "2", "paid", 2)
     orders.put("0-3", "Ann", "3", "new", 3)
     orders.topic.put("?")
-    for commit in ("write_quarantine", "write_silver", *orders.pipeline.golds):
-        with monkeypatch.context() as patch:
-            break_off_after(commit, patch)
-            with pytest.raises(PipelineError, match="a query failed"):
-                orders.run()
+    break_off_after_each(("write_quarantine", "write_silver", *orders.pipeline.golds), monkeypatch, orders.run)
     orders.run()
     orders.check()
     assert orders.tables.count(orders.spark, "quarantine") == 1

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.errors import BrokerError, LocalError
+from kstorm.errors import LocalError
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm.local.paths import run_directory
 from kstorm.local.processes import ManagedProcess
 from kstorm.local.servers import EmbeddedKafka
 from tests.bench import corpus
 from tests.bench.broker import Broker
+from tests.bench.feed import BenchProducer
 from tests.bench.figures import spread
 from tests.bench.progress import Progress
 from tests.bench.report import machine
-from tests.bench.spark.terms import CORES, JAVA_OPTIONS, SHUFFLE_PARTITIONS
-from tests.bench.terms import PARTITIONS, PRODUCER
+from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
+from tests.bench.terms import PARTITIONS
 from tests.bench.usage import Usage
 
 _TOPIC: Final = "word-counts"
@@ -70,7 +70,7 @@ class Job:
             "--report": str(directory / "rows.json"),
         }
         words = [word for pair in flags.items() for word in pair if pair[1]]
-        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={JAVA_OPTIONS}"]
+        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={SHORT_RUN_OPTIONS}"]
 
 
 JOBS: Final = (
@@ -111,8 +111,7 @@ def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
 def _fill(bootstrap: str, records: int) -> None:
     """The records that a word count processed exactly once writes, each with an id of its own."""
     Broker(bootstrap).create_sink(_TOPIC)
-    refused: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, **PRODUCER, "log_level": 0})
+    producer = BenchProducer(bootstrap, _TOPIC)
     counts: Counter[str] = Counter()
     sentences = corpus.texts(records // corpus.WORDS_PER_SENTENCE * 2)  # more words than are wanted
     words = (
@@ -123,20 +122,8 @@ def _fill(bootstrap: str, records: int) -> None:
     for _, (word, ident) in zip(range(records), words, strict=False):
         counts[word] += 1
         record = {"word": word, "count": counts[word], "id": ident, "emitted_at": int(time.time() * 1000)}
-        while True:
-            try:
-                producer.produce(
-                    _TOPIC,
-                    json.dumps(record),
-                    word,
-                    on_delivery=lambda error, _: None if error is None else refused.append(error),
-                )
-                break
-            except BufferError:
-                producer.poll(0.05)
-        producer.poll(0)
-    if producer.flush(_FLUSH_SECS) or refused:
-        raise BrokerError(f"Kafka did not take all records of {_TOPIC!r}: {(refused or ['no answer'])[0]}")
+        producer.put(json.dumps(record), word)
+    producer.flush()
 
 
 def _measure(job: Job, bootstrap: str, directory: Path, records: int) -> Figures:

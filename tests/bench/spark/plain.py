@@ -9,7 +9,8 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from tests.bench.spark.terms import COLUMNS, CORES, JAVA_OPTIONS, SHUFFLE_PARTITIONS
+from kstorm.local.java import SHORT_RUN_OPTIONS
+from tests.bench.spark.terms import COLUMNS, CORES, SHUFFLE_PARTITIONS
 
 _CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -20,7 +21,7 @@ _CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": SHORT_RUN_OPTIONS,
     "spark.ui.enabled": "false",
 }
 

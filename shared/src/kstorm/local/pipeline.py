@@ -10,17 +10,22 @@ from kstorm.local.cli import run_command
 from kstorm.local.jars import spark_jars
 from kstorm.local.java import spark_environment
 
-_MODULE: Final = "kstorm_pipeline"
+MODULE: Final = "kstorm_pipeline"
+
+
+def check_installed() -> None:
+    """Raises `LocalError` where the pipeline is not installed."""
+    if find_spec(MODULE) is None:
+        raise LocalError(f"the package {MODULE} is not installed: start by ./run, which installs it")
 
 
 def main() -> int:
     """Become the pipeline; raises `LocalError` where it is not installed, or where there is no Java."""
-    if find_spec(_MODULE) is None:
-        raise LocalError(f"the package {_MODULE} is not installed: start by ./run, which installs it")
+    check_installed()
     jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, spark_jars()))}
     os.execve(  # noqa: S606
         sys.executable,
-        [sys.executable, "-m", _MODULE, *sys.argv[1:]],
+        [sys.executable, "-m", MODULE, *sys.argv[1:]],
         {**jars, **os.environ, **spark_environment()},
     )
 

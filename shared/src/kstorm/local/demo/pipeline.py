@@ -5,21 +5,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from kstorm.errors import LocalError
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.pipeline import MODULE, check_installed
 from kstorm.local.processes import ManagedProcess
 
-_MODULE: Final = "kstorm_pipeline"
 _PIPELINE: Final = "examples.wordcount.tables:pipeline"
 _GOLD: Final = "word_counts"
-_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A run this short spends more on compiling well than it gains: without, 62 of 148 CPU seconds went to the compiler."""
 _LONGEST_SECS: Final = 900.0
 _LOOK_SECS: Final = 1.0
 _TOP: Final = 10
@@ -69,8 +66,7 @@ class Pipeline:
     """The process that brings the tables below `workdir` up to date with the topic: a context manager around its life."""
 
     def __init__(self, workdir: Path, bootstrap: str, topic: str) -> None:
-        if find_spec(_MODULE) is None:
-            raise LocalError(f"the package {_MODULE} is not installed: start by ./run, which installs it")
+        check_installed()
         arguments: dict[str, Any] = {
             "--bootstrap-servers": bootstrap,
             "--topic": topic,
@@ -82,8 +78,8 @@ class Pipeline:
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
         }
         flags = [str(part) for pair in arguments.items() for part in pair]
-        flags.append(f"--driver-java-options={_JAVA_OPTIONS}")
-        command = [sys.executable, "-m", _MODULE, "run", *flags]
+        flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
+        command = [sys.executable, "-m", MODULE, "run", *flags]
         self.process = ManagedProcess("pipeline", command, workdir=workdir, environment=spark_environment())
         self._workdir = workdir
         self._started = time.monotonic()
