@@ -17,9 +17,6 @@ from kstorm.core.tasks import Steps
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import LostInputError
 
-SHORT_SECS = 0.05
-"""Intervals are not made shorter than that: a transaction takes some 15 ms itself."""
-
 LoadUnfinished = Callable[[int], Iterable[tuple[bytes, bytes]]]
 """Gives what a task has not finished, from what is kept of it in this process."""
 
@@ -144,7 +141,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         """See `EpochEngine.interval_from_now`. Work comes in bursts, an epoch of the component before at a time, and a cut amid one
         leaves the rest of it waiting for a whole interval. So cuts move, step by step, to a tenth of an interval behind bursts."""
         too_late = min(self.now - self._worked_at, self._interval) - self._interval / 10
-        return max(self._interval - too_late / 2, min(self._interval, SHORT_SECS))
+        return self._interval - too_late / 2
 
     def before_cut(self) -> Routine:
         """The bolt's `pre_prepare`."""
