@@ -105,7 +105,13 @@ def _lets_go_before_the_commit() -> AbstractContextManager[object]:
 
 
 def _positions_before() -> AbstractContextManager[object]:
-    return patch.object(ExactSpoutEngine, "_now_at", lambda self: {})
+    cut = ExactSpoutEngine.cut
+
+    def without(self: ExactSpoutEngine) -> Any:
+        changes, offsets, _ = cut(self)
+        return changes, offsets, {}
+
+    return patch.object(ExactSpoutEngine, "cut", without)
 
 
 # The transaction.

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from kstorm.core.dead_letters import decode_letter
-from kstorm.core.engine import Effect, Record, Unit
+from kstorm.core.engine import Record, Unit
 from kstorm.core.engine.effects import Commit, End, Fetch, Keep, Ready, Release, Run, Send, Transact
-from kstorm.core.engine.epochs import MOST_BYTES, MOST_UNITS
+from kstorm.core.engine.epochs import MOST_BYTES
 from kstorm.core.exact.unfinished import MARK
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import drive
-from kstorm.core.wire import AckFrame, decode
 from kstorm.errors import LostInputError
 from kstorm.topology import (
     BasicBolt,
@@ -22,42 +21,17 @@ from kstorm.topology import (
     Bolt,
     Config,
     OutputFieldsDeclarer,
-    Positioned,
-    Spout,
     StatefulBasicBolt,
     Topology,
     TopologyBuilder,
     Tuple,
 )
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.unit.core.engines import Driven, exact_bolt_engine, exact_spout_engine, frame
+from tests.unit.core.engines import Driven, exact_bolt_engine, frame
+from tests.unit.core.epoch_harness import Words, answer
 
 LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
 """Row 0 of the frame at offset 3 waits for its second attempt."""
-
-
-class Words(Positioned, Spout):
-    """Emits numbers for ever; its position is how many."""
-
-    def __init__(self) -> None:
-        self.at = 0
-        self.committed: list[Mapping[tuple[str, int], int]] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Words":
-        return self
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
-
-    def next_tuple(self) -> None:
-        self.at += 1
-        self.collector.emit([str(self.at)], self.at)
-
-    def positions(self) -> Mapping[tuple[str, int], int]:
-        return {("lines", 0): self.at}
-
-    def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
-        self.committed.append(positions)
 
 
 class Count(StatefulBasicBolt):
@@ -103,12 +77,6 @@ def topology(bolt: BasicBolt, **settings: Any) -> Topology:
 
 def driven(left: Mapping[bytes, bytes] | None = None, **settings: Any) -> Driven:
     return Driven(exact_bolt_engine(topology(Count(), **settings), "bolt", (left or {}).items()))
-
-
-def answer(made: Driven, transact: Transact, reached: int = 0) -> list[Effect]:
-    """The transaction is committed, and a moment passes."""
-    effects = made.do(made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now))
-    return effects + made.tick(0)
 
 
 def test_one_transaction_holds_everything() -> None:
@@ -402,106 +370,3 @@ def test_a_frame_that_is_gone_ends_the_process() -> None:
     with pytest.raises(LostInputError, match=r"1 frames .*offsets \[3\].*raise the topic's retention.ms"):
         raise end.error
     assert made.take(Ready) == []
-
-
-def spouts() -> tuple[Words, Driven]:
-    spout = Words()
-    builder = TopologyBuilder(
-        "t",
-        Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1, topology_max_spout_pending=10**6),
-    )
-    builder.set_spout("words", spout)
-    builder.set_bolt("sink", Bolt()).shuffle_grouping("words")
-    return spout, Driven(exact_spout_engine(builder.build(), "words"))
-
-
-def emit(made: Driven) -> list[Effect]:
-    return made.do(made.engine.emit(made.now))  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("method", ["deactivate", "close"])
-def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None:
-    """The process goes on, with all its other tasks; the task is let go of as ever."""
-
-    def raises() -> None:
-        raise RuntimeError("no")
-
-    spout, made = spouts()
-    setattr(spout, method, raises)
-    made.assign(t0=0)
-    emit(made)
-    made.do(made.engine.revoked([0], made.now))
-    while under_way := made.take(Transact):
-        answer(made, under_way[0])
-    assert made.take(Release) == [Release(0)]
-    assert made.engine.journal.errors == [("no", f"in {method}")]  # type: ignore[attr-defined]
-
-
-def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
-    """It hears up to where it is committed after that; nothing else is sent."""
-    spout, made = spouts()
-    made.assign(t0=0)
-    made.now = 1.0
-    emit(made)
-    (start,) = made.take(Transact)
-    assert (start.positions, [one.topic for one in start.records]) == ({("lines", 0): 0}, ["t.__acker"])
-    answer(made, start)
-    spout.committed.clear()
-    made.tick(1)
-    (transact,) = made.take(Transact)
-    assert transact.positions == {("lines", 0): spout.at}
-    assert {record.topic for record in transact.records} == {"t.sink", "t.__acker"}
-    assert spout.committed == []
-    answer(made, transact)
-    assert spout.committed == [transact.positions]
-    assert made.take(Send) == []
-
-
-def test_a_spout_waits_while_much_waits_to_be_written() -> None:
-    """The memory that an epoch may take has a bound, however long a transaction takes."""
-    spout, made = spouts()
-    made.assign(t0=0)
-    made.now = 1.0
-    emit(made)
-    (transact,) = made.take(Transact)
-    for _ in range(MOST_UNITS):
-        emit(made)
-    before = spout.at
-    emit(made)
-    assert spout.at == before
-    assert made.engine.rest > 0  # type: ignore[attr-defined]
-    answer(made, transact)
-    made.tick(1)
-    emit(made)
-    assert spout.at > before
-
-
-def test_a_life_begins_in_its_first_epoch() -> None:
-    """The ackers hear it before the trees of that life, and once."""
-    _, made = spouts()
-    made.assign(t0=0)
-    heard: list[tuple[bool, bool]] = []
-    for _ in range(5):
-        made.now += 1.0
-        emit(made)
-        for transact in made.take(Transact):
-            frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
-            heard += [(frame.begins, bool(frame.init_roots)) for frame in frames]
-            answer(made, transact)
-    assert heard[:2] == [(True, False), (False, True)]
-    assert not any(begins for begins, _ in heard[1:])
-
-
-def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
-    """Said later, it would end the trees of the task's next owner (the simulation's seed 209315)."""
-    _, made = spouts()
-    made.assign(t0=0)
-    answer(made, made.take(Transact)[0])
-    outbox = made.engine.outbox  # type: ignore[attr-defined]
-    for waits in (False, True):  # the second time its position is known, so there is nothing that an epoch is cut for
-        if waits:
-            made.assign(t0=0)
-        assert outbox.has_acks is waits
-        made.do(made.engine.revoked([0], made.now))
-        assert made.take(Release) == [Release(0)]
-        assert not outbox.has_acks

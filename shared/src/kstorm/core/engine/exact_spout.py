@@ -47,7 +47,7 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         return self._turn()
 
     def _flush(self, unit: Unit) -> None:
-        if self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters:
+        if (self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters) and self._now_at():
             self._hold(unit)
         unit.close()
 
@@ -65,6 +65,12 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         yield from self._take_out(slot)
 
     # The epoch.
+
+    @property
+    def _has_any(self) -> bool:
+        """Nothing is written before a spout knows a position: a transaction without offsets is refused to nobody, and the ackers
+        would believe a process that has lost its tasks, when it says that they begin a new life."""
+        return super()._has_any and bool(self._now_at())
 
     def has_news(self) -> bool:
         """See `EpochEngine.has_news`."""

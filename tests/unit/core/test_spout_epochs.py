@@ -1,0 +1,145 @@
+"""Epochs of a spout: its position goes with what it emitted."""
+
+from math import inf
+
+import pytest
+
+from kstorm.core.engine import Effect
+from kstorm.core.engine.effects import Release, Send, Transact
+from kstorm.core.engine.epochs import MOST_UNITS
+from kstorm.core.wire import AckFrame, decode
+from kstorm.topology import Bolt, Config, TopologyBuilder
+from kstorm.topology.config import EXACTLY_ONCE
+from tests.unit.core.engines import Driven, exact_spout_engine
+from tests.unit.core.epoch_harness import Words, answer
+
+
+def spouts() -> tuple[Words, Driven]:
+    spout = Words()
+    builder = TopologyBuilder(
+        "t",
+        Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1, topology_max_spout_pending=10**6),
+    )
+    builder.set_spout("words", spout)
+    builder.set_bolt("sink", Bolt()).shuffle_grouping("words")
+    return spout, Driven(exact_spout_engine(builder.build(), "words"))
+
+
+def emit(made: Driven) -> list[Effect]:
+    return made.do(made.engine.emit(made.now))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("method", ["deactivate", "close"])
+def test_what_a_leaving_spouts_last_call_raises_is_reported(method: str) -> None:
+    """The process goes on, with all its other tasks; the task is let go of as ever."""
+
+    def raises() -> None:
+        raise RuntimeError("no")
+
+    spout, made = spouts()
+    setattr(spout, method, raises)
+    made.assign(t0=0)
+    emit(made)
+    made.do(made.engine.revoked([0], made.now))
+    while under_way := made.take(Transact):
+        answer(made, under_way[0])
+    assert made.take(Release) == [Release(0)]
+    assert made.engine.journal.errors == [("no", f"in {method}")]  # type: ignore[attr-defined]
+
+
+def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
+    """It hears up to where it is committed after that; nothing else is sent."""
+    spout, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    (start,) = made.take(Transact)
+    assert (start.positions, [one.topic for one in start.records]) == ({("lines", 0): 0}, ["t.__acker"])
+    answer(made, start)
+    spout.committed.clear()
+    made.tick(1)
+    (transact,) = made.take(Transact)
+    assert transact.positions == {("lines", 0): spout.at}
+    assert {record.topic for record in transact.records} == {"t.sink", "t.__acker"}
+    assert spout.committed == []
+    answer(made, transact)
+    assert spout.committed == [transact.positions]
+    assert made.take(Send) == []
+
+
+def test_a_spout_waits_while_much_waits_to_be_written() -> None:
+    """The memory that an epoch may take has a bound, however long a transaction takes."""
+    spout, made = spouts()
+    made.assign(t0=0)
+    made.now = 1.0
+    emit(made)
+    (transact,) = made.take(Transact)
+    for _ in range(MOST_UNITS):
+        emit(made)
+    before = spout.at
+    emit(made)
+    assert spout.at == before
+    assert made.engine.rest > 0  # type: ignore[attr-defined]
+    answer(made, transact)
+    made.tick(1)
+    emit(made)
+    assert spout.at > before
+
+
+def test_a_life_begins_in_its_first_epoch() -> None:
+    """The ackers hear it before the trees of that life, and once."""
+    _, made = spouts()
+    made.assign(t0=0)
+    heard: list[tuple[bool, bool]] = []
+    for _ in range(5):
+        made.now += 1.0
+        emit(made)
+        for transact in made.take(Transact):
+            frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
+            heard += [(frame.begins, bool(frame.init_roots)) for frame in frames]
+            answer(made, transact)
+    assert heard[:2] == [(True, False), (False, True)]
+    assert not any(begins for begins, _ in heard[1:])
+
+
+def test_nothing_is_written_before_a_position_is_known() -> None:
+    """A transaction without offsets is not refused to a process that has lost its tasks; the ackers would drop the trees of their
+    next owner, whose tuples were pending for ever (the simulation's seed 505069)."""
+    spout, made = spouts()
+    spout.knows = False
+    made.assign(t0=0)
+    for _ in range(MOST_UNITS + 1):
+        made.now += 1.0
+        emit(made)
+    assert made.tick(1) == []
+    assert made.engine.due == inf
+    spout.knows = True
+    emit(made)
+    (transact,) = made.take(Transact)
+    assert transact.positions == {("lines", 0): 0}
+    assert [decode(AckFrame, one.value).begins for one in transact.records] == [True]
+
+
+def test_a_task_that_leaves_before_it_knows_its_position_leaves_at_once() -> None:
+    """There is nothing that it could have left to write."""
+    spout, made = spouts()
+    spout.knows = False
+    made.assign(t0=0)
+    emit(made)
+    made.do(made.engine.revoked([0], made.now))
+    assert (made.take(Transact), made.take(Release)) == ([], [Release(0)])
+
+
+def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
+    """Said later, it would end the trees of the task's next owner (the simulation's seed 209315)."""
+    _, made = spouts()
+    made.assign(t0=0)
+    answer(made, made.take(Transact)[0])
+    outbox = made.engine.outbox  # type: ignore[attr-defined]
+    for waits in (False, True):  # the second time its position is known, so there is nothing that an epoch is cut for
+        if waits:
+            made.assign(t0=0)
+        assert outbox.has_acks is waits
+        made.do(made.engine.revoked([0], made.now))
+        assert made.take(Release) == [Release(0)]
+        assert not outbox.has_acks
