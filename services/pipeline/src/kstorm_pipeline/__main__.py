@@ -1,4 +1,4 @@
-"""The command line: `python -m kstorm_pipeline run | show | summary`.
+"""The command line: `python -m kstorm_pipeline run | rebuild | show | summary`.
 
 Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
 setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
@@ -20,6 +20,7 @@ from kstorm_pipeline import report
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.load import load_pipeline
+from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
@@ -69,6 +70,9 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
         if arguments.command == "run":
             run(spark, settings, tables, pipeline)
             _report_after_run(arguments, spark, tables)
+        elif arguments.command == "rebuild":
+            done = rebuild(spark, settings, tables, pipeline, arguments.table)
+            sys.stdout.write(report.json_line(done))
         elif arguments.command == "show":
             sys.stdout.writelines(report.show(spark, tables, arguments.table, arguments.n, arguments.by))
         else:
@@ -107,12 +111,16 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="TABLE=FILE",
         help="afterwards write all rows of a table, as JSON lines",
     )
+    of_rebuild = commands.add_parser(
+        "rebuild", help="build a gold table anew from silver, for the next run to put in its place"
+    )
+    of_rebuild.add_argument("table", metavar="TABLE", help="a gold table of the pipeline")
     of_show = commands.add_parser("show", help="print rows of a table, as JSON lines")
     of_show.add_argument("table", metavar="TABLE", help="such as silver")
     of_show.add_argument("--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})")
     of_show.add_argument("--by", metavar="COLUMN", help="those with the greatest values of a column")
     of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
-    for command in (of_run, of_show, of_summary):
+    for command in (of_run, of_rebuild, of_show, of_summary):
         _add_settings(command)
     return parser
 

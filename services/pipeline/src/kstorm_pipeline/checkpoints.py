@@ -7,6 +7,7 @@ a query has both or neither.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -14,11 +15,15 @@ from pyspark.errors import AnalysisException
 from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import SparkSession
 
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
+
+ANEW = "have all but bronze built anew: delete the checkpoint refine, silver, quarantine and the gold tables"
 
 
 def checkpoint(settings: Settings, query: str) -> str:
@@ -31,27 +36,50 @@ def written_by(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
     return {"bronze": ("bronze",), "refine": ("silver", "quarantine", *pipeline.golds)}
 
 
-def check_checkpoints(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
-    """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint."""
+def check_checkpoints(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, rebuilt: Collection[str] = ()
+) -> None:
+    """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint.
+
+    A gold table may be missing if it lies `rebuilt` beside the others, or if silver has no rows that it would lack.
+    """
     for query, names in written_by(pipeline).items():
         place = checkpoint(settings, query)
         remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
         if has_begun(spark, settings, query):
-            for name in names:
-                if not tables.exists(spark, name):
-                    raise PipelineError(f"the table {tables.path(name)} is missing, its checkpoint is not: {remedy}")
+            missing = [name for name in names if name not in rebuilt and not tables.exists(spark, name)]
+            if missing and missing[0] in pipeline.golds:
+                if tables.is_empty(spark, "silver"):
+                    continue
+                remedy = f"put it back, or {how_to_build(pipeline, missing[0])}"
+            if missing:
+                raise PipelineError(f"the table {tables.path(missing[0])} is missing, its checkpoint is not: {remedy}")
         else:
             for name in names:
                 if tables.exists(spark, name) and not tables.is_empty(spark, name):
                     raise PipelineError(f"the checkpoint {place} is missing, its table {name} is not: {remedy}")
 
 
+def how_to_build(pipeline: Pipeline, name: str) -> str:
+    """What to do about a table that does not have what the pipeline would have written."""
+    if name not in pipeline.golds:
+        return ANEW
+    if pipeline.golds[name].replays:
+        return f"{ANEW} (`rebuild` cannot build {name}: it has replays=True, and silver has no replays)"
+    return (
+        f"have it built from silver by `rebuild {name}`, beside a run with the old pipeline if need be, and start again"
+    )
+
+
 def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
     """Whether the query has a checkpoint."""
-    try:
-        spark.read.text(
-            f"{checkpoint(settings, query)}/metadata"
-        )  # Spark writes this file before a query's first batch
+    return query_id(spark, settings, query) is not None
+
+
+def query_id(spark: SparkSession, settings: Settings, query: str) -> str | None:
+    """The id by which the query's batches are known, or None if it has no checkpoint."""
+    try:  # Spark writes this file before a query's first batch
+        found = spark.read.text(f"{checkpoint(settings, query)}/metadata").first()
     except AnalysisException:
-        return False
-    return True
+        return None
+    return None if found is None else str(json.loads(found[0])["id"])

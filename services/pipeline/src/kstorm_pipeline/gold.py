@@ -17,7 +17,6 @@ put old values over new ones. By sink, the same is said of the record itself, an
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,15 +25,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
 from kstorm_pipeline.ddl import quoted
+from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.lookups import MOST_GAPS, any_of
-from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER
+from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
 from kstorm_pipeline.spans import Span, join_spans
-from kstorm_pipeline.tables import query_id_of
+from kstorm_pipeline.tables import once, query_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kstorm_pipeline.pipeline import Gold
     from kstorm_pipeline.refine import Batch
@@ -54,18 +53,36 @@ _PUT_TOGETHER = {
 
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
     """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit."""
-    made = gold.function(rows)
-    gold = in_order(gold, made)
-    given = gather(gold, made).persist()
+    path = batch.tables.path(gold.name)
+    declared = DeltaLog(batch.spark, path).property(DEFINITION)
+    if declared not in (None, gold.declared):
+        raise PipelineError(
+            f"the table {path} was put in place with another declaration while this run went on: it is {declared}, and this run has"
+            f" {gold.declared}. End this run; only one may write the tables"
+        )
+    merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number))
+
+
+def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId) -> None:
+    """Merge what rows of silver give to a table of this form, in a commit that carries the batch."""
+    gold, given = give(gold, rows)
+    given.persist()
     try:
-        table = DeltaTable.forPath(batch.spark, batch.tables.path(gold.name)).alias("t")
+        table = DeltaTable.forPath(spark, path).alias("t")
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
-        merge = table.merge(given.alias("s"), same & _near(gold, given))
-        merge = merge.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll()
-        with _once(batch):
-            merge.execute()
+        merging = table.merge(given.alias("s"), same & _near(gold, given))
+        merging = merging.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll()
+        with once(spark, batch.query, batch.number):
+            merging.execute()
     finally:
         given.unpersist()
+
+
+def give(gold: Gold, rows: DataFrame) -> tuple[Gold, DataFrame]:
+    """What rows of silver give to a gold table, one row for each combination of keys; with the gold as `in_order` has it."""
+    made = gold.function(rows)
+    gold = in_order(gold, made)
+    return gold, gather(gold, made)
 
 
 def gather(gold: Gold, made: DataFrame) -> DataFrame:
@@ -188,16 +205,3 @@ def _near(gold: Gold, given: DataFrame) -> Column:
 def _hour(hours: int) -> Column:
     """The moment so many hours after the beginning of 1970."""
     return sf.timestamp_seconds(sf.lit(hours * 3600))
-
-
-@contextmanager
-def _once(batch: Batch) -> Iterator[None]:
-    """Within it a merge is refused, silently, if its table has this query's batch already (a merge has no options)."""
-    conf = batch.spark.conf
-    conf.set("spark.databricks.delta.write.txnAppId", query_id_of(batch.spark))
-    conf.set("spark.databricks.delta.write.txnVersion", str(batch.number))
-    try:
-        yield
-    finally:
-        conf.unset("spark.databricks.delta.write.txnAppId")
-        conf.unset("spark.databricks.delta.write.txnVersion")

@@ -12,6 +12,7 @@ against real columns, `refine` carries it out.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ SOURCE_ORDER = "source"
 SINK_ORDER = "sink"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _TAKEN = ("bronze", "silver", "quarantine")
+DEFINITION = "kstorm.gold"
+"""The property of a gold table that says how it was declared."""
 POSITION = "position"
 """The column of a gold table that says where its `latest` come from."""
 SKETCH = "_sketch"
@@ -90,6 +93,11 @@ class Gold:
         order = {"order": self.order} if "latest" in rules else {}
         distinct = {"distinct": dict(self.distinct)} if self.distinct else {}
         return {"keys": list(self.keys), **rules, **distinct, **order, **({"replays": True} if self.replays else {})}
+
+    @property
+    def declared(self) -> str:
+        """`definition` as the table's property has it."""
+        return json.dumps(self.definition())
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ until SIGTERM or SIGINT, and then lets the batch in hand finish. Both may be kil
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import socket
 import threading
@@ -20,6 +21,7 @@ from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.housekeeping import Housekeeper
 from kstorm_pipeline.origin import client_options, open_origin
+from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import check_tables, find_schemas, note_definitions
 from kstorm_pipeline.watch import watch
@@ -40,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 5.0
 """How long one bootstrap server may take to answer."""
+_OWN_ERROR = re.compile(r"^kstorm_pipeline\.errors\.PipelineError: (.+)$", re.MULTILINE)
+"""An error of ours inside a batch: Spark keeps its text alone, below Python's trace."""
 _BYTES_PER_BATCH = "64m"
 """How much of bronze, in compressed files, a batch of `refine` takes at most."""
 
@@ -51,9 +55,12 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
     `available-now` has read all (nothing is lost; the next run goes on from there).
     """
     schemas = find_schemas(spark, pipeline)
-    check_checkpoints(spark, settings, tables, pipeline)
-    check_tables(spark, tables, pipeline, schemas)
+    rebuilt = find_rebuilt(spark, settings, tables, pipeline, schemas)
+    check_checkpoints(spark, settings, tables, pipeline, rebuilt)
+    check_tables(spark, tables, pipeline, schemas, rebuilt)
     with open_origin(spark, settings, tables) as origin, _signals() as stop:
+        for name in rebuilt:
+            put_in_place(spark, settings, tables, pipeline.golds[name], schemas)
         tables.create(spark, schemas)
         note_definitions(spark, tables, pipeline)
         origin.settle(begun=has_begun(spark, settings, "bronze"))
@@ -141,6 +148,8 @@ def _explained(error: StreamingQueryException, settings: Settings, origin: Origi
             f" are at {'; '.join(places)}. Delete the records up to these (kafka-delete-records) and give --allow-data-loss true"
             " once; the topic's message.timestamp.after.max.ms keeps others out"
         )
+    if said := _OWN_ERROR.search(text):
+        return PipelineError(said[1])
     if "UnknownTopicOrPartitionException" in text:
         return PipelineError(
             f"there is no topic {settings.topic!r} at {settings.bootstrap_servers}: create it or correct --topic"

@@ -6,7 +6,6 @@ leaves out, or a table of another form, ends the run before anything is written.
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING
 
@@ -14,24 +13,24 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NumericType, StructField, StructType
 
+from kstorm_pipeline.checkpoints import how_to_build
 from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.gold import PLACES, gather, in_order
 from kstorm_pipeline.occurrences import NAMED
-from kstorm_pipeline.pipeline import POSITION, SINK_ORDER, SOURCE_ORDER
+from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SOURCE_ORDER
 from kstorm_pipeline.reading import read_rows, refine_rows
 from kstorm_pipeline.tables import BRONZE, QUARANTINE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.pipeline import Gold, Pipeline
     from kstorm_pipeline.tables import Tables
 
 logger = logging.getLogger(__name__)
-
-_DEFINITION = "kstorm.gold"
-"""The property of a gold table that says how it was declared."""
 
 
 def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructType]:
@@ -48,27 +47,46 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
     return own | golds
 
 
-def check_tables(spark: SparkSession, tables: Tables, pipeline: Pipeline, schemas: dict[str, StructType]) -> None:
-    """Raise PipelineError if a table has another form than the pipeline would write; a silver that lacks columns gets them."""
-    there = {name: tables.read(spark, name).schema for name in schemas if tables.exists(spark, name)}
-    for name, found in there.items():
-        problem = _difference(found, schemas[name], may_grow=name == "silver" and "batch" in found.names)
-        if problem is None and name in pipeline.golds:
-            problem = _redeclared(tables.properties(spark, name).get(_DEFINITION), pipeline.golds[name])
+def check_tables(
+    spark: SparkSession,
+    tables: Tables,
+    pipeline: Pipeline,
+    schemas: dict[str, StructType],
+    rebuilt: Collection[str] = (),
+) -> None:
+    """Raise PipelineError if a table has another form than the pipeline would write; a silver that lacks columns gets them.
+
+    A gold table that lies `rebuilt` beside the others may have any form: it is about to be replaced.
+    """
+    there = [name for name in schemas if name not in rebuilt and tables.exists(spark, name)]
+    for name in there:
+        problem = find_problem(spark, tables, pipeline, schemas, name)
         if problem is not None:
             raise PipelineError(
-                f"the table {tables.path(name)} has another form than the pipeline: {problem}. Undo the change, or have all but"
-                " bronze built anew: delete the checkpoint refine, silver, quarantine and the gold tables"
+                f"the table {tables.path(name)} has another form than the pipeline: {problem}. Undo the change, or"
+                f" {how_to_build(pipeline, name)}"
             )
     if "silver" in there:
-        _grow(spark, tables, [each for each in schemas["silver"] if each.name not in there["silver"].names])
+        found = tables.read(spark, "silver").schema.names
+        _grow(spark, tables, [each for each in schemas["silver"] if each.name not in found])
+
+
+def find_problem(
+    spark: SparkSession, tables: Tables, pipeline: Pipeline, schemas: dict[str, StructType], name: str
+) -> str | None:
+    """Why a table that there is has another form than the pipeline would write, or None."""
+    found = tables.read(spark, name).schema
+    problem = _difference(found, schemas[name], may_grow=name == "silver" and "batch" in found.names)
+    if problem is None and name in pipeline.golds:
+        problem = _redeclared(tables.properties(spark, name).get(DEFINITION), pipeline.golds[name])
+    return problem
 
 
 def note_definitions(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
     """Write into each gold table how it is declared, where it does not say so yet."""
     for name, gold in pipeline.golds.items():
-        if _DEFINITION not in tables.properties(spark, name):
-            tables.set_properties(spark, name, {_DEFINITION: json.dumps(gold.definition())})
+        if DEFINITION not in tables.properties(spark, name):
+            tables.set_properties(spark, name, {DEFINITION: gold.declared})
 
 
 def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str | None:
@@ -87,8 +105,7 @@ def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str
 
 def _redeclared(before: str | None, gold: Gold) -> str | None:
     """How the declaration of a gold table has changed, or None."""
-    now = json.dumps(gold.definition())
-    return None if before in (None, now) else f"it was declared as {before}, and is now {now}"
+    return None if before in (None, gold.declared) else f"it was declared as {before}, and is now {gold.declared}"
 
 
 def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:

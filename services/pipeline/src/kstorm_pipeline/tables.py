@@ -11,14 +11,16 @@ They are created together, empty, before the first query starts, so a reader fin
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
+
+from kstorm_pipeline.places import delete, is_there, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -37,6 +39,11 @@ PARTITIONED_BY = {"silver": "source_bucket"}
 """The column by which a table's files are apart."""
 
 
+def kept(name: str) -> dict[str, str]:
+    """How long a table keeps the files that it needs no more (`housekeeping`); what somebody else sets for it stays."""
+    return {} if name == "bronze" else {"delta.deletedFileRetentionDuration": "interval 1 day"}
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables below one root: a directory, or a URL that Spark's file systems know."""
@@ -47,22 +54,21 @@ class Tables:
         """Where the table `name` lies."""
         return f"{self.root.rstrip('/')}/{name}"
 
+    def beside(self) -> Tables:
+        """Where tables are built before they are put in the place of others."""
+        return Tables(self.path("_rebuild"))
+
+    def drop(self, spark: SparkSession, name: str) -> None:
+        """Delete the table's directory."""
+        delete(spark, self.path(name))
+
     def exists(self, spark: SparkSession, name: str) -> bool:
         """Whether the table has been created."""
         return bool(DeltaTable.isDeltaTable(spark, self.path(name)))
 
     def names(self, spark: SparkSession) -> list[str]:
         """The tables that there are: ours first, gold after them."""
-        jvm = spark._jvm
-        assert jvm is not None, "there is a Spark"
-        root = jvm.org.apache.hadoop.fs.Path(self.root)
-        files = root.getFileSystem(spark._jsc.hadoopConfiguration())
-        try:
-            found = [each.getPath() for each in files.listStatus(root)]
-        except Py4JJavaError:  # there is no such place
-            return []
-        logs = {path.getName(): jvm.org.apache.hadoop.fs.Path(path, "_delta_log") for path in found}
-        names = [name for name, log in logs.items() if files.exists(log)]
+        names = [name for name in names_in(spark, self.root) if is_there(spark, f"{self.path(name)}/_delta_log")]
         return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
 
     def create(self, spark: SparkSession, schemas: Mapping[str, StructType]) -> None:
@@ -70,8 +76,8 @@ class Tables:
         for name, schema in schemas.items():
             if not self.exists(spark, name):
                 builder = DeltaTable.createIfNotExists(spark).location(self.path(name)).addColumns(schema)
-                if name != "bronze":  # see `housekeeping`
-                    builder = builder.property("delta.deletedFileRetentionDuration", "interval 1 day")
+                for key, value in kept(name).items():
+                    builder = builder.property(key, value)
                 if name in PARTITIONED_BY:
                     builder = builder.partitionedBy(PARTITIONED_BY[name])
                 builder.execute()
@@ -110,6 +116,18 @@ class Tables:
     def is_empty(self, spark: SparkSession, name: str) -> bool:
         """Whether the table has no rows."""
         return self.read(spark, name).isEmpty()
+
+
+@contextmanager
+def once(spark: SparkSession, query: str, number: int) -> Iterator[None]:
+    """Within it a commit of this session carries the query's batch, and is refused, silently, if its table has that batch."""
+    spark.conf.set("spark.databricks.delta.write.txnAppId", query)
+    spark.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.databricks.delta.write.txnAppId")
+        spark.conf.unset("spark.databricks.delta.write.txnVersion")
 
 
 def query_id_of(spark: SparkSession) -> str:

@@ -1,0 +1,37 @@
+"""Folders and files wherever Spark can write: a disk, or an object store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def names_in(spark: SparkSession, place: str) -> list[str]:
+    """What is in a folder; nothing if there is no such place."""
+    path, files = _open(spark, place)
+    try:
+        return [str(each.getPath().getName()) for each in files.listStatus(path)]
+    except Py4JJavaError:
+        return []
+
+
+def is_there(spark: SparkSession, place: str) -> bool:
+    """Whether there is such a file or folder."""
+    path, files = _open(spark, place)
+    return bool(files.exists(path))
+
+
+def delete(spark: SparkSession, place: str) -> None:
+    """Delete a file, or a folder with all that is in it."""
+    path, files = _open(spark, place)
+    files.delete(path, True)
+
+
+def _open(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    assert spark._jvm is not None, "there is a Spark"
+    path = spark._jvm.org.apache.hadoop.fs.Path(place)
+    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

@@ -1,0 +1,199 @@
+"""Building a gold table anew from silver, while the pipeline runs.
+
+Only the pipeline itself writes to its tables, so nothing that is done here can come between its commits:
+
+1. `rebuild TABLE`, with the new declaration, builds the table from silver in a folder of its own, below `_rebuild`, in one commit
+   that says how it is declared and which batch of silver is its last. A run with the old declarations goes on beside it.
+2. The next run that is started with the new declaration merges into it what silver has got since (rows of silver say which batch
+   added them), and replaces the table's content, its columns and its declaration by it, in one commit. Then it reads on.
+
+Each commit leaves a state from which the next command goes on. Until the last one the table is as it was, and a run with the old
+declaration can be started as before. The last one carries the last batch of silver: a batch that silver has, and the old table had
+not, is not merged a second time. The table keeps the id of what was put in its place, so the folder is not taken again.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.checkpoints import ANEW, query_id
+from kstorm_pipeline.ddl import quoted
+from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.gold import give, merge
+from kstorm_pipeline.pipeline import DEFINITION, BatchId
+from kstorm_pipeline.schemas import find_problem, find_schemas
+from kstorm_pipeline.tables import kept, once
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kstorm_pipeline.pipeline import Gold, Pipeline
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_ID = "kstorm.rebuild"
+"""The property that is another each time that a table is built; the table that it replaces gets it too."""
+_QUERY = "kstorm.rebuild.query"
+_BATCH = "kstorm.rebuild.batch"
+"""Whose batches those of silver were, and the last of them that is in the table."""
+
+
+def rebuild(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, name: str
+) -> dict[str, object]:
+    """Build a gold table from what silver has now, for the next run to put in its place; return what was done.
+
+    Raises PipelineError if silver cannot tell what is in the table.
+    """
+    gold, schemas = _find(pipeline, name), find_schemas(spark, pipeline)
+    query = query_id(spark, settings, "refine")
+    if query is None or not tables.exists(spark, "silver"):
+        raise PipelineError(
+            f"there is no silver at {tables.root} with its checkpoint: run the pipeline first, or correct --tables"
+        )
+    problem = find_problem(spark, tables, pipeline, schemas, "silver")
+    if problem is not None:
+        raise PipelineError(
+            f"the table {tables.path('silver')} has another form than the pipeline: {problem}. Undo the change, or {ANEW}"
+        )
+    session = spark.newSession()
+    last = _last_batch(session, tables, query)
+    if last is None:
+        raise PipelineError(
+            f"silver has no rows: delete {tables.path(name)} if it is there, and run the pipeline, which makes it"
+        )
+    logger.info("rebuild: %s from silver up to batch %d", name, last)
+    if not _is_table(spark, tables.beside(), name):
+        tables.beside().drop(spark, name)
+    says = {DEFINITION: gold.declared, _ID: uuid.uuid4().hex, _QUERY: query, _BATCH: str(last)}
+    _, all_of_it = give(gold, _silver(session, tables, schemas, -1, last))
+    _replace(session, tables.beside(), name, all_of_it, kept(name) | says)
+    rows = tables.beside().count(spark, name)
+    logger.info("rebuild: %s has %d rows; the next start of the pipeline puts them in place", name, rows)
+    return {"table": name, "rows": rows, "batch": last}
+
+
+def find_rebuilt(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, schemas: Mapping[str, StructType]
+) -> list[str]:
+    """The gold tables that are built and not yet put in place, as this pipeline declares them."""
+    query = query_id(spark, settings, "refine")
+    return (
+        []
+        if query is None
+        else [name for name in pipeline.golds if _is_ready(spark, query, tables, pipeline.golds[name], schemas)]
+    )
+
+
+def put_in_place(
+    spark: SparkSession, settings: Settings, tables: Tables, gold: Gold, schemas: Mapping[str, StructType]
+) -> None:
+    """Merge into a table that is built what silver has got since, and replace the table of its name by it."""
+    session, built = spark.newSession(), tables.beside().path(gold.name)
+    query = query_id(session, settings, "refine")
+    assert query is not None, "silver has rows, so it has a checkpoint"
+    last = _last_batch(session, tables, query)
+    assert last is not None, "silver had rows when the table was built"
+    log = DeltaLog(session, built)
+    has = max(int(log.property(_BATCH) or 0), log.last_batch(query) or 0)
+    logger.info("%s was built anew up to batch %d, silver is at %d", gold.name, has, last)
+    if has < last:
+        merge(session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last))
+    switch(session, tables, gold, query, last)
+    tables.beside().drop(session, gold.name)
+
+
+def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: int) -> None:
+    """Replace a gold table by what was built, which has all batches of silver up to `last`, in one commit."""
+    built = DeltaLog(spark, tables.beside().path(gold.name))
+    says, held = kept(gold.name), -1
+    if tables.exists(spark, gold.name):
+        says |= tables.properties(spark, gold.name)
+        known = DeltaLog(spark, tables.path(gold.name)).last_batch(query)
+        held = held if known is None else known
+    says |= {DEFINITION: gold.declared, _ID: built.property(_ID) or ""}
+    # A table that has the batch already would refuse the commit.
+    carrying: AbstractContextManager[None] = once(spark, query, last) if held < last else nullcontext()
+    with carrying:
+        _replace(spark, tables, gold.name, tables.beside().read(spark, gold.name), says)
+    if DeltaLog(spark, tables.path(gold.name)).property(_ID) != says[_ID]:
+        raise PipelineError(
+            f"the table {tables.path(gold.name)} was written by another run while this one started: end that run, and start again"
+        )
+    logger.info("%s: what was built anew is in place, with all batches up to %d", gold.name, last)
+
+
+def _find(pipeline: Pipeline, name: str) -> Gold:
+    if name not in pipeline.golds:
+        known = ", ".join(pipeline.golds) or "none: is --pipeline right?"
+        raise PipelineError(f"the pipeline has no gold table {name!r}; its gold tables are {known}")
+    gold = pipeline.golds[name]
+    if gold.replays:
+        raise PipelineError(f"{name} has replays=True, and silver, which tables are built from, has no replays: {ANEW}")
+    return gold
+
+
+def _is_table(spark: SparkSession, tables: Tables, name: str) -> bool:
+    """Whether it can be read; of a folder that a crash has left half deleted something may be there."""
+    try:
+        return tables.exists(spark, name) and DeltaLog(spark, tables.path(name)).property(_ID) is not None
+    except (Py4JError, PySparkException):
+        return False
+
+
+def _is_ready(spark: SparkSession, query: str, tables: Tables, gold: Gold, schemas: Mapping[str, StructType]) -> bool:
+    beside = tables.beside()
+    if not _is_table(spark, beside, gold.name):
+        return False
+    log = DeltaLog(spark, beside.path(gold.name))
+    says = {name: log.property(name) for name in (DEFINITION, _QUERY, _ID)}
+    columns = _types(beside.read(spark, gold.name).schema)
+    if tables.exists(spark, gold.name) and DeltaLog(spark, tables.path(gold.name)).property(_ID) == says[_ID]:
+        beside.drop(spark, gold.name)
+        return False
+    if (says[DEFINITION], says[_QUERY], columns) == (gold.declared, query, _types(schemas[gold.name])):
+        return True
+    logger.warning(
+        "%s is of another declaration, or of another silver: `rebuild %s` builds it again",
+        beside.path(gold.name),
+        gold.name,
+    )
+    return False
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {each.name: each.dataType.simpleString() for each in schema}
+
+
+def _last_batch(spark: SparkSession, tables: Tables, query: str) -> int | None:
+    """The last batch that added rows to silver."""
+    return DeltaLog(spark, tables.path("silver")).last_batch(query)
+
+
+def _silver(spark: SparkSession, tables: Tables, schemas: Mapping[str, StructType], after: int, last: int) -> DataFrame:
+    """The rows that the batches after one and up to another added, as the pipeline's functions get them."""
+    rows = tables.read(spark, "silver").where(sf.col("batch").between(after + 1, last))
+    new = [each for each in schemas["silver"] if each.name not in rows.columns]
+    rows = rows.withColumns({each.name: sf.lit(None).cast(each.dataType) for each in new})
+    return rows.select(*quoted(name for name in schemas["silver"].names if name != "batch"))
+
+
+def _replace(spark: SparkSession, tables: Tables, name: str, rows: DataFrame, properties: Mapping[str, str]) -> None:
+    """Write a table's columns, properties and content in one commit."""
+    writer = rows.writeTo(tables.sql_name(name)).using("delta")
+    for key, value in properties.items():
+        writer = writer.tableProperty(key, value)
+    writer.createOrReplace()
