@@ -15,6 +15,8 @@ class HttpStub:
     def __init__(self, port: int = 0) -> None:
         self.requests: list[str] = []
         """Method and path of each."""
+        self.headers: list[dict[str, str]] = []
+        """The headers of each."""
         self._lock = threading.Lock()
         stub = self
 
@@ -34,6 +36,7 @@ class HttpStub:
                 return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
             def _reply(self, status: int, content: Any) -> None:
+                stub.headers.append(dict(self.headers))
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", stub.content_type)

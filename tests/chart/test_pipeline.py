@@ -10,7 +10,10 @@ import yaml
 from kstorm_pipeline.settings import PREFIX, Settings
 from tests.chart.conftest import KUBERNETES, Objects, Render, environment, one
 
-KNOWN = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {f"{PREFIX}KAFKA_OPTIONS_FILE"}
+KNOWN = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {
+    f"{PREFIX}KAFKA_OPTIONS_FILE",
+    f"{PREFIX}SCHEMA_REGISTRY_OPTIONS_FILE",
+}
 NAME = "wordcount-pipeline"
 
 
@@ -53,6 +56,22 @@ def test_one_writer_of_the_tables(render: Render) -> None:
     assert given.keys() <= KNOWN
     assert given["KSTORM_PIPELINE_TRIGGER"] == "continuous"
     assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
+
+
+def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -> None:
+    """With all that is in the Secret, so that certificates may be there too; executors never ask the registry."""
+    given = environment(driver_of(render(base="tls-sasl")))
+    assert given["KSTORM_PIPELINE_SCHEMA_REGISTRY"] == "https://registry.example.com:8081"
+    options = json.loads(given["KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS"])
+    assert options == {"ssl.ca.location": "/etc/kstorm/registry/ca.crt"}
+    objects = render(base="executors")
+    driver = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]
+    (mount,) = [each for each in driver["containers"][0]["volumeMounts"] if each["name"] == "registry"]
+    (volume,) = [each for each in driver["volumes"] if each["name"] == "registry"]
+    assert volume["secret"] == {"secretName": "wordcount-registry"}
+    file = environment(driver_of(objects))["KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS_FILE"]
+    assert file == f"{mount['mountPath']}/registry.json"
+    assert "registry" not in [each["name"] for each in executor_pod(objects)["spec"]["volumes"]]
 
 
 def test_a_pipeline_of_ones_own_is_mounted_where_topologies_are(render: Render) -> None:

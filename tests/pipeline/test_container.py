@@ -9,7 +9,7 @@ import pytest
 from kstorm_pipeline.__main__ import main
 from kstorm_pipeline.container import driver_command, executor_command
 from kstorm_pipeline.errors import SettingsError
-from kstorm_pipeline.session import LOG_OPTION
+from kstorm_pipeline.session import JVM_OPTIONS
 
 SPARK = Path(pyspark.__file__).parent
 TOLD = {
@@ -62,7 +62,7 @@ def test_a_driver_is_spark_submit_with_the_jars_of_the_image(tmp_path: Path) -> 
     settings = dict(part.split("=", 1) for flag, part in pairwise(arguments) if flag == "--conf")
     assert settings == {
         "spark.driver.bindAddress": "10.0.0.1",
-        "spark.driver.defaultJavaOptions": LOG_OPTION,
+        "spark.driver.defaultJavaOptions": JVM_OPTIONS,
         "spark.driver.extraClassPath": str(tmp_path / "delta.jar"),
     }
 

@@ -33,6 +33,18 @@ def test_pairs_come_from_flags_and_from_json() -> None:
     assert jaas not in repr(settings)
 
 
+def test_the_login_of_the_schema_registry_is_not_shown() -> None:
+    """Neither that in the address nor that in the options."""
+    settings = loaded(
+        "--schema-registry",
+        "https://user:secret@one:1, http://two",
+        "--schema-registry-option",
+        "basic.auth.user.info=user:secret",
+    )
+    assert settings.schema_registry_options == {"basic.auth.user.info": "user:secret"}
+    assert "secret" not in repr(settings)
+
+
 def test_every_setting_explains_itself() -> None:
     """The help of each flag is the docstring under its field."""
     assert set(help_texts()) == set(Settings.__dataclass_fields__)
@@ -72,6 +84,7 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
         (["summary"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
         ([*RUN, "--bootstrap-servers", "a:1,b"], "has 'b', which is not host:port"),
         ([*RUN, "--bootstrap-servers", "a:70000"], "has 'a:70000', which is not host:port"),
+        ([*RUN, "--schema-registry", "http://a:1,user:secret@b:1"], "has 'b:1', which is not http://host:port"),
         ([*RUN, "--topic", "two words"], "--topic (KSTORM_PIPELINE_TOPIC) is 'two words'"),
         ([*RUN, "--master", "somewhere"], "is 'somewhere'; give local[*], spark://host:port"),
         ([*RUN, "--trigger", "sometimes"], "is 'sometimes'; give available-now or continuous"),

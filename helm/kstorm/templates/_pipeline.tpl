@@ -61,6 +61,20 @@
 - name: KSTORM_PIPELINE_KAFKA_OPTIONS_FILE
   value: /etc/kstorm/kafka/{{ .kafkaOptionsSecret.key }}
 {{- end }}
+{{- with .schemaRegistry }}
+{{- with .url }}
+- name: KSTORM_PIPELINE_SCHEMA_REGISTRY
+  value: {{ . | quote }}
+{{- end }}
+{{- with .options }}
+- name: KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS
+  value: {{ toJson . | quote }}
+{{- end }}
+{{- if .optionsSecret.name }}
+- name: KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS_FILE
+  value: /etc/kstorm/registry/{{ .optionsSecret.key }}
+{{- end }}
+{{- end }}
 {{- with $sparkConf }}
 - name: KSTORM_PIPELINE_SPARK_CONF
   value: {{ toJson . | quote }}
@@ -71,7 +85,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Volumes of the driver and, but for Kafka's login, of the executors: dict "root" $ "driver" BOOL. */}}
+{{/* Volumes of the driver and, but for logins, of the executors: dict "root" $ "driver" BOOL. */}}
 {{- define "kstorm.pipelineVolumes" -}}
 {{- $root := .root -}}
 - name: data
@@ -89,6 +103,11 @@
 {{- if .driver }}
 {{- with $root.Values.pipeline.kafkaOptionsSecret.name }}
 - name: kafka
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with $root.Values.pipeline.schemaRegistry.optionsSecret.name }}
+- name: registry
   secret:
     secretName: {{ . }}
 {{- end }}
@@ -112,6 +131,11 @@
 {{- if and .driver .root.Values.pipeline.kafkaOptionsSecret.name }}
 - name: kafka
   mountPath: /etc/kstorm/kafka
+  readOnly: true
+{{- end }}
+{{- if and .driver .root.Values.pipeline.schemaRegistry.optionsSecret.name }}
+- name: registry
+  mountPath: /etc/kstorm/registry
   readOnly: true
 {{- end }}
 {{- if .root.Values.kafka.tls.existingSecret }}

@@ -11,9 +11,21 @@ leaves nothing twice.
 It depends on pyspark and delta-spark alone; all it shares with the rest of kstorm is the record on the sink topic.
 """
 
+from kstorm_pipeline.avro_records import avro_records
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.json_records import json_records
+from kstorm_pipeline.json_schema_records import json_schema_records
 from kstorm_pipeline.pipeline import BatchId, Pipeline
 from kstorm_pipeline.records import any_records, bytes_records, text_records
 
-__all__ = ["BatchId", "Pipeline", "PipelineError", "any_records", "bytes_records", "json_records", "text_records"]
+__all__ = [
+    "BatchId",
+    "Pipeline",
+    "PipelineError",
+    "any_records",
+    "avro_records",
+    "bytes_records",
+    "json_records",
+    "json_schema_records",
+    "text_records",
+]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.places import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -69,6 +70,13 @@ def how_to_build(pipeline: Pipeline, name: str) -> str:
     return (
         f"have it built from silver by `rebuild {name}`, beside a run with the old pipeline if need be, and start again"
     )
+
+
+def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> bool:
+    """Whether the query has begun a batch that is not noted as done; it will be the first of the next run."""
+    folders = (f"{checkpoint(settings, query)}/{folder}" for folder in ("offsets", "commits"))
+    begun, done = ({name for name in names_in(spark, folder) if name.isdigit()} for folder in folders)
+    return not begun <= done
 
 
 def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from kstorm_pipeline.errors import SettingsError
-from kstorm_pipeline.session import LOG_OPTION
+from kstorm_pipeline.session import JVM_OPTIONS
 from kstorm_pipeline.settings import PREFIX, find_jars
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     jars = find_jars("jars", environment.get(f"{PREFIX}JARS", ""))
     settings = {
         "spark.driver.bindAddress": address,
-        "spark.driver.defaultJavaOptions": LOG_OPTION,
+        "spark.driver.defaultJavaOptions": JVM_OPTIONS,
         "spark.driver.extraClassPath": ":".join(jars),
     }
     given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]

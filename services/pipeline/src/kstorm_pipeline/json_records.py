@@ -31,14 +31,13 @@ from pyspark.sql.types import (
 
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.records import one_json_value, text_of, too_large
+from kstorm_pipeline.records import one_json_value, rejected, text_of, too_large
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
 _NUMBER = r"^(BIGINT|DECIMAL\(.*|DOUBLE|FLOAT)$"
-_TAKEN = ("record", "reason")
 _JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], str, str], ...] = (
     ((VariantType,), ".*", "a value"),
     ((StringType,), "^STRING$", "a string"),
@@ -66,39 +65,12 @@ class JsonRecords:
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         """The rows with a column for each field, and `reason`."""
-        raw = sf.col("record.value").cast("string")
-        rows = rows.withColumn("__large", too_large(sf.col("record.value"))).withColumn("__text", raw)
-        valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
-        rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
-        fields = list(columns_of(self.schema))
-        if taken := [each.name for each in fields if each.name.lower() in _TAKEN]:
-            raise PipelineError(
-                f"json_records cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
-                " write a reader of your own if you need it"
-            )
-        for each in fields:
-            rows = rows.withColumn(_raw(each), sf.try_variant_get("__json", _path(each.name), "variant"))
-        for each in fields:
-            rows = rows.withColumn(each.name, _typed(sf.col(_raw(each)), each.dataType))
+        rows = read_json(rows, sf.col("record.value"), list(columns_of(self.schema)), "reason")
         if self.key is not None:
             rows = rows.withColumn(self.key, text_of("key"))
-        rows = rows.withColumn("reason", self._reason(fields))
-        return rows.drop("__large", "__text", "__json", *map(_raw, fields))
-
-    def _reason(self, fields: list[StructField]) -> Column:
-        """The first thing that is wrong with the record, or null."""
-        reason = (
-            sf.when(sf.col("record.value").isNull(), "the value is null")
-            .when(sf.col("__large").isNotNull(), sf.col("__large"))
-            .when(~sf.is_valid_utf8("__text"), "the value is not UTF-8")
-            .when(sf.col("__json").isNull(), "the value is not JSON")
-            .when(~sf.schema_of_variant("__json").startswith("OBJECT"), "the value is not a JSON object")
-        )
-        for each in fields:
-            reason = _check(reason, each)
-        for text, condition in self.reject.items():
-            reason = reason.when(sf.expr(condition), text)
-        return reason
+        if self.reject:
+            rows = rows.withColumn("reason", sf.coalesce("reason", rejected(self.reject)))
+        return rows
 
 
 def json_records(schema: str, *, reject: Mapping[str, str] | None = None, key: str | None = None) -> JsonRecords:
@@ -115,9 +87,37 @@ def json_records(schema: str, *, reject: Mapping[str, str] | None = None, key: s
     return JsonRecords(schema, dict(reject or {}), key)
 
 
-def _raw(field: StructField) -> str:
-    """The column that has the field as a variant, for a moment."""
-    return f"__field_{field.name}"
+def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason: str) -> DataFrame:
+    """The rows with a column for each field of the JSON object that `value` has as bytes, and with a column that says why there is
+    none, or null."""
+    if taken := [each.name for each in fields if each.name.lower() in ("record", "reason")]:
+        raise PipelineError(
+            f"records of JSON cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
+            " write a reader of your own if you need it"
+        )
+    rows = rows.withColumns({"__bytes": value, "__large": too_large(value), "__text": value.cast("string")})
+    valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
+    rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
+    for each in fields:
+        rows = rows.withColumn(_raw(each.name), sf.try_variant_get("__json", _path(each.name), "variant"))
+    for each in fields:
+        rows = rows.withColumn(each.name, _typed(sf.col(_raw(each.name)), each.dataType))
+    rows = rows.withColumn(reason, _reason(fields))
+    return rows.drop("__bytes", "__large", "__text", "__json", *(_raw(each.name) for each in fields))
+
+
+def _reason(fields: list[StructField]) -> Column:
+    """The first thing that is wrong with a record, or null."""
+    reason = (
+        sf.when(sf.col("__bytes").isNull(), "the value is null")
+        .when(sf.col("__large").isNotNull(), sf.col("__large"))
+        .when(~sf.is_valid_utf8("__text"), "the value is not UTF-8")
+        .when(sf.col("__json").isNull(), "the value is not JSON")
+        .when(~sf.schema_of_variant("__json").startswith("OBJECT"), "the value is not a JSON object")
+    )
+    for each in fields:
+        reason = _check(reason, each)
+    return reason
 
 
 def _typed(value: Column, kind: DataType) -> Column:
@@ -158,7 +158,7 @@ def _fits(value: Column, kind: DataType) -> Column:
 def _check(reason: Column, each: StructField) -> Column:
     """The reasons so far, and then those of this field."""
     name, kind = each.name, each.dataType
-    found = sf.schema_of_variant(_raw(each))
+    found = sf.schema_of_variant(_raw(name))
     pattern, words = _json_type(kind)
     wrong = sf.concat(sf.lit(f"field {name} is not {words} but "), found)
     misfit = sf.concat(sf.lit(f"field {name} does not fit {kind.simpleString().upper()}: "), found)
@@ -167,7 +167,7 @@ def _check(reason: Column, each: StructField) -> Column:
     there = found.isNotNull() & (found != "VOID")
     reason = reason.when(there & ~found.rlike(pattern), wrong)
     if isinstance(kind, (StructType, ArrayType, MapType)):
-        return reason.when(~_fits(sf.col(_raw(each)), kind), misfit)
+        return reason.when(~_fits(sf.col(_raw(name)), kind), misfit)
     return reason.when(there & sf.col(name).isNull(), misfit)
 
 
@@ -177,6 +177,11 @@ def _json_type(kind: DataType) -> tuple[str, str]:
         if isinstance(kind, kinds):
             return pattern, words
     raise PipelineError(f"JSON has nothing for a column of the type {kind.simpleString()}")
+
+
+def _raw(name: str) -> str:
+    """The column that has a field as JSON, while records are read."""
+    return f"__field_{name}"
 
 
 def _path(name: str) -> str:

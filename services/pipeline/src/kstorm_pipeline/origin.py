@@ -63,8 +63,6 @@ class Origin:
     def __init__(self, spark: SparkSession, settings: Settings, tables: Tables, admin: Any) -> None:
         self._spark, self._settings, self._tables, self._admin = spark, settings, tables, admin
         self._first = self._id()
-        self.problem: PipelineError | None = None
-        """What `check` has raised: of an exception inside a query Spark keeps the text alone."""
 
     def settle(self, *, begun: bool) -> None:
         """Note the topic in the bronze table, which exists; raises PipelineError if tables that have `begun` are of another."""
@@ -91,13 +89,9 @@ class Origin:
 
     def check(self) -> None:
         """Raise PipelineError if the topic is no longer the one that the run began with."""
-        try:
-            now = self._id()
-            if now != self._first:
-                raise self._made_anew(self._first, now)
-        except PipelineError as problem:
-            self.problem = problem
-            raise
+        now = self._id()
+        if now != self._first:
+            raise self._made_anew(self._first, now)
 
     def records_after_all_time(self) -> list[str]:
         """Where the first record of each partition is whose timestamp Spark cannot hold, as `partition 0, offset 12`."""

@@ -12,11 +12,12 @@ against real columns, `refine` carries it out.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.records import any_records
@@ -24,10 +25,33 @@ from kstorm_pipeline.records import any_records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kstorm_pipeline.settings import Settings
+
 Reader: TypeAlias = "Callable[[DataFrame], DataFrame]"
 """From rows with the column `record` (bronze's columns, in a struct) to the same rows with typed columns beside it, and with
 `reason` where some cannot be read: text that says why not, or null."""
 RowFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
+
+
+@runtime_checkable
+class RunReader(Protocol):
+    """Says how records are read, and becomes what reads them when a run begins: the settings tell it more."""
+
+    def begin(self, settings: Settings, choice: str | None) -> BatchReader:
+        """What reads the records of this run. `choice` is that of the run before, if it has left a batch half done: the batch must
+        be read again as it was."""
+
+
+@runtime_checkable
+class BatchReader(Protocol):
+    """Looks at each batch before it is read, as often as that is."""
+
+    choice: str
+    """What it has chosen for this run by itself, and the next run may choose otherwise; empty: nothing."""
+
+    def prepare(self, rows: DataFrame) -> Reader:
+        """What reads this batch of bronze rows; the same rows must always be read in the same way."""
+
 
 RULES = ("add", "min", "max", "latest", "replace")
 """How a column of a gold table and what a batch has for it become one."""
@@ -104,7 +128,7 @@ class Gold:
 class Pipeline:
     """The tables that are made of one topic. Without arguments: of any topic, bronze and silver alone."""
 
-    records: Reader = field(default_factory=any_records)
+    records: Reader | RunReader | BatchReader = field(default_factory=any_records)
     """How a record becomes columns."""
     identity: str | Iterable[str] = ()
     """The columns that name an occurrence where the record's headers do not; without them each record is one of its own."""
@@ -120,6 +144,14 @@ class Pipeline:
         """`identity`, always as a tuple."""
         assert isinstance(self.identity, tuple)
         return self.identity
+
+    def begun(self, settings: Settings, choice: str | None = None) -> Pipeline:
+        """The same for one run, whose settings its reader knows; `choice` is as for `RunReader.begin`."""
+        if not isinstance(self.records, RunReader):
+            return self
+        pipeline = copy.copy(self)
+        pipeline.records = self.records.begin(settings, choice)
+        return pipeline
 
     def silver(self, function: RowFunction) -> RowFunction:
         """Decorate the function from typed rows to the rows of silver. It may look at each row by itself, and at nothing else."""

@@ -6,26 +6,54 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.checkpoints import has_half_a_batch
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.occurrences import NAMED, name_occurrences, readable_timestamp
+from kstorm_pipeline.pipeline import BatchReader, RunReader
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from kstorm_pipeline.pipeline import Pipeline
+    from kstorm_pipeline.pipeline import Pipeline, Reader
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
 
 RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """The columns of bronze."""
+_CHOICE = "kstorm.reader"
+"""The property of silver that says what the reader of the last run had chosen."""
 
 
-def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+def chosen_before(spark: SparkSession, settings: Settings, tables: Tables) -> str | None:
+    """What the reader of the last run had chosen, if that run has left a batch half done."""
+    if not (tables.exists(spark, "silver") and has_half_a_batch(spark, settings, "refine")):
+        return None
+    return tables.properties(spark, "silver").get(_CHOICE)
+
+
+def note_choice(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
+    """Write into silver what the reader of this run has chosen."""
+    choice = pipeline.records.choice if isinstance(pipeline.records, BatchReader) else ""
+    if choice and tables.properties(spark, "silver").get(_CHOICE) != choice:
+        tables.set_properties(spark, "silver", {_CHOICE: choice})
+
+
+def reader_of(pipeline: Pipeline, rows: DataFrame) -> Reader:
+    """What reads these rows; one that looks at a batch first has done so."""
+    records = pipeline.records
+    assert not isinstance(records, RunReader), "the run has begun"
+    return records.prepare(rows) if isinstance(records, BatchReader) else records
+
+
+def read_rows(pipeline: Pipeline, rows: DataFrame, reader: Reader | None = None) -> DataFrame:
     """Rows with `record`, `reason` (null if the record is good), the typed columns and those of `NAMED`.
 
-    The typed columns mean something only where `reason` is null.
+    The typed columns mean something only where `reason` is null. `reader` is what `reader_of` has given for the rows, if it was
+    asked before.
     """
     wrapped = rows.select(sf.struct(*RECORD).alias("record"))
-    read = pipeline.records(wrapped)
+    read = (reader or reader_of(pipeline, rows))(wrapped)
     if "record" not in read.columns:
         raise PipelineError(
             "the pipeline's records: the function left out the column `record`; add columns to its rows"
@@ -56,9 +84,9 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     return made.select(*typed, *kept)
 
 
-def malformed_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+def malformed_rows(pipeline: Pipeline, rows: DataFrame, reader: Reader) -> DataFrame:
     """The records that cannot be read, as they came, each with the reason."""
-    malformed = read_rows(pipeline, rows).where(sf.col("reason").isNotNull())
+    malformed = read_rows(pipeline, rows, reader).where(sf.col("reason").isNotNull())
     # A timestamp that Python cannot read would make the whole table unreadable there; the reason has it.
     malformed = malformed.withColumn("timestamp", readable_timestamp())
     fields = [name for name in RECORD if name != "timestamp"]

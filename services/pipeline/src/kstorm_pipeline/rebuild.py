@@ -58,7 +58,7 @@ def rebuild(
 
     Raises PipelineError if silver cannot tell what is in the table.
     """
-    gold, schemas = _find(pipeline, name), find_schemas(spark, pipeline)
+    gold, schemas = _find(pipeline, name), find_schemas(spark, pipeline.begun(settings))
     query = query_id(spark, settings, "refine")
     if query is None or not tables.exists(spark, "silver"):
         raise PipelineError(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DateType, MapType, StructType, TimestampNTZType, TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 _LARGEST_VARIANT = 16_000_000
 """Bytes. Spark's variants hold 16 MiB, and a text grows a little when it becomes one."""
@@ -56,6 +58,36 @@ def too_large(bytes_: Column) -> Column:
     size = sf.octet_length(bytes_)
     text = sf.concat(sf.lit("the value is too large for a VARIANT: "), size, sf.lit(" bytes"))
     return sf.when(size > _LARGEST_VARIANT, text)
+
+
+def rejected(reject: Mapping[str, str]) -> Column:
+    """The first reason whose condition, in SQL, holds; or null."""
+    reason = sf.when(sf.lit(False), "")
+    for text, condition in reject.items():
+        reason = reason.when(sf.expr(condition), text)
+    return reason
+
+
+def times_fit(value: Column, kind: DataType) -> Column | None:
+    """Whether all times in a value are ones that Python can read; None if its type has no times."""
+    fits: Column | None = None
+    if isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
+        fits = sf.year(value).between(1, 9999)
+    elif isinstance(kind, StructType):
+        parts = [times_fit(value.getField(each.name), each.dataType) for each in kind]
+        for part in parts:
+            fits = part if fits is None else fits if part is None else fits & part
+    elif isinstance(kind, (ArrayType, MapType)):
+        of_map = isinstance(kind, MapType)
+        inner = kind.valueType if isinstance(kind, MapType) else kind.elementType
+        if times_fit(sf.lit(None), inner) is not None:
+            fits = sf.forall(sf.map_values(value) if of_map else value, lambda each: _all_fit(each, inner))
+    return None if fits is None else sf.coalesce(fits, sf.lit(True))
+
+
+def _all_fit(value: Column, kind: DataType) -> Column:
+    fits = times_fit(value, kind)
+    return sf.lit(True) if fits is None else fits
 
 
 def _read_any(rows: DataFrame) -> DataFrame:

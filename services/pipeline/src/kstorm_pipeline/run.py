@@ -7,7 +7,6 @@ until SIGTERM or SIGINT, and then lets the batch in hand finish. Both may be kil
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import socket
 import threading
@@ -21,6 +20,7 @@ from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.housekeeping import Housekeeper
 from kstorm_pipeline.origin import client_options, open_origin
+from kstorm_pipeline.reading import chosen_before, note_choice
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import check_tables, find_schemas, note_definitions
@@ -42,8 +42,6 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 5.0
 """How long one bootstrap server may take to answer."""
-_OWN_ERROR = re.compile(r"^kstorm_pipeline\.errors\.PipelineError: (.+)$", re.MULTILINE)
-"""An error of ours inside a batch: Spark keeps its text alone, below Python's trace."""
 _BYTES_PER_BATCH = "64m"
 """How much of bronze, in compressed files, a batch of `refine` takes at most."""
 
@@ -54,6 +52,7 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
     Raises PipelineError if a query fails, if checkpoints or pipeline do not belong to the tables, or if a signal comes before
     `available-now` has read all (nothing is lost; the next run goes on from there).
     """
+    pipeline = pipeline.begun(settings, chosen_before(spark, settings, tables))
     schemas = find_schemas(spark, pipeline)
     rebuilt = find_rebuilt(spark, settings, tables, pipeline, schemas)
     check_checkpoints(spark, settings, tables, pipeline, rebuilt)
@@ -63,10 +62,12 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
             put_in_place(spark, settings, tables, pipeline.golds[name], schemas)
         tables.create(spark, schemas)
         note_definitions(spark, tables, pipeline)
+        note_choice(spark, tables, pipeline)
         origin.settle(begun=has_begun(spark, settings, "bronze"))
+        problems: list[PipelineError] = []
         starts = [
-            partial(_bronze, spark, settings, tables, origin),
-            partial(_refine, spark, settings, tables, pipeline),
+            partial(_bronze, spark, settings, tables, origin, problems),
+            partial(_refine, spark, settings, tables, pipeline, problems),
         ]
         stages, meanwhile = [starts], Housekeeper(spark, tables, written_by(pipeline)["refine"]).look
         if settings.trigger == "available-now":
@@ -75,7 +76,7 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
             try:
                 watch([start() for start in stage], stop, meanwhile)
             except StreamingQueryException as error:
-                raise _explained(error, settings, origin) from error
+                raise _explained(error, settings, origin, problems) from error
             if stop.is_set() and settings.trigger == "available-now":
                 raise PipelineError("stopped before everything was read; run again to go on from here")
 
@@ -84,12 +85,15 @@ def _nothing() -> None:
     """A run that ends leaves old files to whoever starts it: it may be over before they are found."""
 
 
-def _bronze(spark: SparkSession, settings: Settings, tables: Tables, origin: Origin) -> StreamingQuery:
+def _bronze(
+    spark: SparkSession, settings: Settings, tables: Tables, origin: Origin, problems: list[PipelineError]
+) -> StreamingQuery:
     """Topic to bronze. Spark's checkpoint and Delta's log together write each (partition, offset) exactly once."""
 
     def copy(rows: DataFrame, number: int) -> None:
-        origin.check()
-        tables.append("bronze", rows, number)
+        with _noting(problems):
+            origin.check()
+            tables.append("bronze", rows, number)
 
     options = {
         "subscribe": settings.topic,
@@ -103,12 +107,15 @@ def _bronze(spark: SparkSession, settings: Settings, tables: Tables, origin: Ori
     return _start(source.writeStream.foreachBatch(copy), "bronze", settings)
 
 
-def _refine(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> StreamingQuery:
+def _refine(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, problems: list[PipelineError]
+) -> StreamingQuery:
     """Bronze to all other tables."""
     source = spark.readStream.format("delta").option("maxBytesPerTrigger", _BYTES_PER_BATCH).load(tables.path("bronze"))
 
     def write(rows: DataFrame, number: int) -> None:
-        refine(tables, pipeline, rows, number)
+        with _noting(problems):
+            refine(tables, pipeline, rows, number)
 
     return _start(source.writeStream.foreachBatch(write), "refine", settings)
 
@@ -123,6 +130,16 @@ def _start(writer: DataStreamWriter, name: str, settings: Settings) -> Streaming
 
 
 @contextmanager
+def _noting(problems: list[PipelineError]) -> Iterator[None]:
+    """Note what goes wrong inside a query: of an exception there Spark keeps the text alone."""
+    try:
+        yield
+    except PipelineError as problem:
+        problems.append(problem)
+        raise
+
+
+@contextmanager
 def _signals() -> Iterator[threading.Event]:
     """Turn SIGTERM and SIGINT into an event."""
     stop = threading.Event()
@@ -134,22 +151,22 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _explained(error: StreamingQueryException, settings: Settings, origin: Origin) -> PipelineError:
+def _explained(
+    error: StreamingQueryException, settings: Settings, origin: Origin, problems: list[PipelineError]
+) -> PipelineError:
     """One line for what a person can mend; the full text of anything else goes to the log first."""
     text = str(error)
-    if origin.problem is None and "failOnDataLoss" in text:
-        with suppress(PipelineError):
+    if not problems and "failOnDataLoss" in text:
+        with suppress(PipelineError), _noting(problems):
             origin.check()
-    if origin.problem is not None:
-        return origin.problem
+    if problems:
+        return problems[0]
     if "long overflow" in text and (places := origin.records_after_all_time()):
         return PipelineError(
             f"Spark cannot read records of the topic {settings.topic!r} whose Kafka timestamp is after the year 294247: the first"
             f" are at {'; '.join(places)}. Delete the records up to these (kafka-delete-records) and give --allow-data-loss true"
             " once; the topic's message.timestamp.after.max.ms keeps others out"
         )
-    if said := _OWN_ERROR.search(text):
-        return PipelineError(said[1])
     if "UnknownTopicOrPartitionException" in text:
         return PipelineError(
             f"there is no topic {settings.topic!r} at {settings.bootstrap_servers}: create it or correct --topic"

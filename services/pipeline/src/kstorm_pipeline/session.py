@@ -18,10 +18,20 @@ from kstorm_pipeline.settings import is_url
 if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
 
-PACKAGES = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0", "io.delta:delta-spark_2.13:4.0.0")
+PACKAGES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+    "org.apache.spark:spark-avro_2.13:4.0.0",
+    "io.delta:delta-spark_2.13:4.0.0",
+)
 """What Spark needs beyond its own jars, where no jars are given."""
-LOG_OPTION = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-"""The option for a JVM that makes Spark log as `log4j2.properties` says."""
+_LARGEST = 64 * 1024 * 1024
+_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}" for name in ("bytes", "string", "collectionItems")
+)
+"""Avro makes room for what the bytes of a record announce before it looks whether they are there: one broken record would take
+the whole heap."""
+JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {_LIMITS}"
+"""The options for a JVM that makes Spark log as `log4j2.properties` says, and read no Avro that is larger than a record can be."""
 
 
 def start_spark(settings: Settings) -> SparkSession:
@@ -60,7 +70,8 @@ def _conf(settings: Settings) -> dict[str, str]:
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"{LOG_OPTION} {settings.driver_java_options}".strip(),
+        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {settings.driver_java_options}".strip(),
+        "spark.executor.defaultJavaOptions": _LIMITS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -83,6 +94,6 @@ def _in_pods(settings: Settings) -> dict[str, str]:
         "spark.driver.extraClassPath": here,
         "spark.executor.extraClassPath": here,
         "spark.jars": elsewhere,
-        "spark.executor.defaultJavaOptions": LOG_OPTION,
+        "spark.executor.defaultJavaOptions": JVM_OPTIONS,
     }
     return {name: value for name, value in conf.items() if value}

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
+from urllib.parse import urlsplit
 
 from kstorm_pipeline.errors import SettingsError
+from kstorm_pipeline.registry import without_login
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,7 +27,11 @@ PREFIX = "KSTORM_PIPELINE_"
 
 Trigger = Literal["available-now", "continuous"]
 
-PAIRS = {"kafka_options": "--kafka-option", "spark_conf": "--spark-conf"}
+PAIRS = {
+    "kafka_options": "--kafka-option",
+    "schema_registry_options": "--schema-registry-option",
+    "spark_conf": "--spark-conf",
+}
 """Settings made of name and value, with their flags (given once a pair); the environment has them as a JSON object.
 The variable with `_FILE` at its end names a file with such an object, as secrets are mounted; it wins over the other."""
 
@@ -73,6 +79,12 @@ class Settings:
     """Partitions of a shuffle; about twice the cores."""
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More settings for Kafka's client, by their Kafka names (`security.protocol`, `sasl.jaas.config`, …)."""
+    schema_registry: str = field(default="", repr=False)
+    """The schema registry of records that name their schema, `http://host:port`; of several, separated by commas, the first that
+    answers is asked."""
+    schema_registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Login and certificates for it: `basic.auth.user.info` (`user:password`), `bearer.auth.token`, `ssl.ca.location`,
+    `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More settings for Spark; they win over the pipeline's own."""
 
@@ -148,6 +160,14 @@ def _servers(name: str, text: str) -> str:
         if match is None or not 0 < int(match["port"]) < 65536:
             raise SettingsError(f"{_name(name)} has {server!r}, which is not host:port")
     return ",".join(servers)
+
+
+def _registries(name: str, text: str) -> str:
+    for address in text.split(","):
+        parts = urlsplit(address.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(f"{_name(name)} has {without_login(address)!r}, which is not http://host:port")
+    return text
 
 
 def _topic(name: str, text: str) -> str:
@@ -258,6 +278,7 @@ _PARSERS = {
     "tables": _place,
     "checkpoints": _place,
     "bootstrap_servers": _servers,
+    "schema_registry": _registries,
     "topic": _topic,
     "master": _master,
     "trigger": _trigger,

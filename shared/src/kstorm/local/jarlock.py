@@ -38,6 +38,7 @@ _ROOTS: Final = {
     ),
     SPARK_SET: (
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
+        f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
         f"io.delta:delta-spark_2.13:{DELTA_VERSION}",
     ),
 }

@@ -124,16 +124,21 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
 def _jars(set_name: str) -> list[Path]:
     directory = cache_directory() / "jars" / set_name
     pinned = read_list(set_name)
-    if not directory.is_dir():
+    if _missing(pinned, directory):
         with exclusive(directory.with_name(f".{set_name}.lock")):
-            if not directory.is_dir():  # another process may have fetched it while this one waited
-                _fetch(set_name, pinned, directory)
+            if missing := _missing(pinned, directory):  # another process may have fetched them while this one waited
+                _fetch(set_name, missing, directory)
     _verify(pinned, directory)
     return [directory / jar.file_name for jar in pinned]
 
 
+def _missing(pinned: list[PinnedJar], directory: Path) -> list[PinnedJar]:
+    """The jars of a list that are not there: all of them, or those that a new version of kstorm needs more."""
+    return [jar for jar in pinned if not (directory / jar.file_name).exists()]
+
+
 def _fetch(set_name: str, pinned: list[PinnedJar], directory: Path) -> None:
-    """Fetch into a directory beside the final one and rename it when it is whole; a failed attempt can be resumed."""
+    """Fetch into a directory beside the final one, and move the jars when all are right; a failed attempt can be resumed."""
     unfinished = directory.with_name(f".{set_name}.unfinished")
     unfinished.mkdir(parents=True, exist_ok=True)
     settings = unfinished / "settings.xml"
@@ -151,7 +156,9 @@ def _fetch(set_name: str, pinned: list[PinnedJar], directory: Path) -> None:
     except LocalError:
         shutil.rmtree(unfinished)
         raise
-    fetched.rename(directory)
+    directory.mkdir(exist_ok=True)
+    for jar in pinned:
+        (fetched / jar.file_name).rename(directory / jar.file_name)
     shutil.rmtree(unfinished)
 
 

@@ -1,0 +1,129 @@
+"""Avro records of a schema registry, by Spark's `from_avro`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro
+
+from kstorm_pipeline.avro_references import inlined
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.registry_records import BROKEN, ID, PAYLOAD, Decoder, RegistryRecords, check_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.registry import Schema
+
+logger = logging.getLogger(__name__)
+
+_READ = "__read"
+"""A field that no writer has, so that its default says that a record was read: of a broken one Spark makes a row of nulls."""
+
+
+@dataclass(frozen=True)
+class AvroRecords(RegistryRecords):
+    """Reads Avro records into columns: see `avro_records`."""
+
+    schema: str | None = None
+    kind: ClassVar[str] = "AVRO"
+
+    @property
+    def declared(self) -> bool:
+        """See `RegistryRecords`."""
+        return self.schema is not None
+
+    def decoder(self, schema: Schema | None) -> Decoder:
+        """See `RegistryRecords`."""
+        return _AvroDecoder(inlined(schema) if schema is not None else self.schema or "")
+
+
+def avro_records(
+    registry: str = "",
+    *,
+    subject: str = "",
+    schema: str | None = None,
+    reject: Mapping[str, str] | None = None,
+    key: str | None = None,
+) -> AvroRecords:
+    """Read Avro records that begin with the id of a schema registry.
+
+    Each is read by the schema that it was written with, and resolved to the reader's schema as Avro says (defaults, promotions,
+    aliases). The columns are that schema's fields. It is `schema` (JSON), else the latest of `subject` when the run begins;
+    the subject is `<topic>-value` unless it is given. `registry` is `http://host:port`, else the setting `--schema-registry`.
+
+    `reject` has reasons by which a record that can be read is quarantined all the same, each with its condition in SQL. `key`
+    names a column for the record's key as text.
+    """
+    return AvroRecords(registry, subject, dict(reject or {}), key, schema)
+
+
+class _AvroDecoder(Decoder):
+    def __init__(self, schema: str) -> None:
+        self._plain = schema
+        self._fields, self._reader = _with_sentinel(schema)
+        self._options = {"avroSchema": self._reader, "mode": "PERMISSIVE"}
+
+    def learn(self, spark: SparkSession, schema: Schema) -> tuple[str, str]:
+        """The writer's schema, and the reason for what cannot be read by it."""
+        text = inlined(schema)
+        problem = _incompatible(spark, self._plain, text)
+        if problem is None:
+            return text, "the value is not what that schema says"
+        logger.warning("schema id %d cannot always become the reader's schema: %s", schema.id, problem)
+        return text, f"it does not resolve to the reader's schema: {problem}"
+
+    def decode(self, rows: DataFrame, writers: Mapping[int, tuple[str, str]]) -> DataFrame:
+        """See `Decoder`."""
+        payload = sf.col(PAYLOAD)
+        value = sf.when(sf.lit(False), from_avro(payload, self._reader, self._options))
+        broken = sf.when(sf.lit(False), "")
+        for id, (schema, reason) in writers.items():
+            value = value.when(sf.col(ID) == id, from_avro(payload, schema, self._options))
+            broken = broken.when(sf.col(ID) == id, reason)
+        try:
+            rows = rows.withColumn("__value", value)
+        except Py4JJavaError as error:
+            raise PipelineError(f"Spark makes no columns of the reader's Avro schema: {_said(error)}") from None
+        rows = rows.withColumns({name: sf.col("__value").getField(name) for name in self._fields})
+        was_read = sf.col("__value").getField(_READ).isNotNull()
+        return rows.withColumn(BROKEN, sf.when(~was_read, broken)).drop("__value")
+
+
+def _with_sentinel(schema: str) -> tuple[list[str], str]:
+    """The names of a record's fields, and its schema with one more field."""
+    try:
+        record = json.loads(schema)
+        names = [each["name"] for each in record["fields"]]
+    except (ValueError, TypeError, KeyError):
+        raise PipelineError("the reader's Avro schema is not that of a record, as JSON") from None
+    more = {"name": _READ, "type": "boolean", "default": True}
+    return check_columns(names), json.dumps({**record, "fields": [*record["fields"], more]})
+
+
+def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
+    """Why not everything that one schema writes can be read by the other, or None."""
+    avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
+    try:
+        parsed = [avro.Schema.Parser().setValidateDefaults(False).parse(text) for text in (reader, writer)]
+        found = avro.SchemaCompatibility.checkReaderWriterCompatibility(*parsed).getResult().getIncompatibilities()
+        return "; ".join(map(_shown, found)) or None
+    except Py4JJavaError as error:
+        return _said(error)
+
+
+def _shown(incompatibility: Any) -> str:
+    """Such as: reader field missing default value, amount at /fields/1."""
+    kind = incompatibility.getType().toString().lower().replace("_", " ")
+    return f"{kind}, {incompatibility.getMessage()} at {incompatibility.getLocation()}"
+
+
+def _said(error: Py4JJavaError) -> str:
+    return " ".join(str(error.java_exception.getMessage()).split())

@@ -1,0 +1,87 @@
+"""JSON records of a schema registry: JSON after the id of its schema, read as strictly as by `json_records`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.ddl import columns_of
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.json_records import read_json
+from kstorm_pipeline.json_schema import columns_of_schema
+from kstorm_pipeline.registry_records import BROKEN, PAYLOAD, Decoder, RegistryRecords, check_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.registry import Schema
+
+
+@dataclass(frozen=True)
+class JsonSchemaRecords(RegistryRecords):
+    """Reads JSON objects with a schema into columns: see `json_schema_records`."""
+
+    schema: str | None = None
+    columns: str | None = None
+    kind: ClassVar[str] = "JSON"
+
+    @property
+    def declared(self) -> bool:
+        """See `RegistryRecords`."""
+        return self.schema is not None or self.columns is not None
+
+    def decoder(self, schema: Schema | None) -> Decoder:
+        """See `RegistryRecords`."""
+        if schema is None:
+            return _JsonDecoder(columns=self.columns, schema=self.schema or "")
+        return _JsonDecoder(
+            schema=schema.text, references={name: each.text for name, each in schema.references.items()}
+        )
+
+
+def json_schema_records(
+    registry: str = "",
+    *,
+    subject: str = "",
+    schema: str | None = None,
+    columns: str | None = None,
+    reject: Mapping[str, str] | None = None,
+    key: str | None = None,
+) -> JsonSchemaRecords:
+    """Read JSON objects that begin with the id of a schema registry.
+
+    The columns are the properties of the reader's schema: `schema` (JSON), else the latest of `subject` when the run begins;
+    the subject is `<topic>-value` unless it is given. Or they are said in SQL by `columns`, as for `json_records`, which has
+    more types: `amount DECIMAL(18,2)`. `registry` is `http://host:port`, else the setting `--schema-registry`.
+
+    `reject` has reasons by which a record that can be read is quarantined all the same, each with its condition in SQL. `key`
+    names a column for the record's key as text.
+    """
+    if schema is not None and columns is not None:
+        raise PipelineError("json_schema_records takes its columns from schema= or from columns=, not from both")
+    return JsonSchemaRecords(registry, subject, dict(reject or {}), key, schema, columns)
+
+
+class _JsonDecoder(Decoder):
+    """Of JSON each object says by itself what its fields are called, so a writer's schema adds nothing."""
+
+    def __init__(
+        self, *, columns: str | None = None, schema: str = "", references: Mapping[str, str] | None = None
+    ) -> None:
+        self._ddl = columns
+        self._columns = None if columns is not None else columns_of_schema(schema, references or {})
+        if self._columns is not None:
+            check_columns(self._columns.names)
+
+    def learn(self, spark: SparkSession, schema: Schema) -> None:
+        """Nothing but that the id is known."""
+
+    def decode(self, rows: DataFrame, writers: Mapping[int, None]) -> DataFrame:
+        """See `Decoder`."""
+        columns = columns_of(self._ddl) if self._columns is None and self._ddl is not None else self._columns
+        assert columns is not None, "columns come from a schema or from SQL"
+        return read_json(rows, sf.col(PAYLOAD), list(columns), BROKEN)

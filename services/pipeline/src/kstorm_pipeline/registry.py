@@ -1,0 +1,169 @@
+"""A client of a schema registry: what schema has this id, which is the latest of a subject.
+
+Of our own, by the standard library, since it asks two questions and remembers the answers: the executors need none of it, and
+confluent-kafka's client would bring librdkafka and ten packages more into the image.
+
+An id means the same schema for ever, and so does a version of a subject: both are asked for once. The rule: only the registry
+itself says that it does not know an id. Whatever else comes in place of an answer is `PipelineError`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
+
+from kstorm_pipeline.errors import PipelineError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OPTIONS = (
+    "basic.auth.user.info",
+    "bearer.auth.token",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+)
+"""What a login or a certificate is called, as in confluent-kafka's client."""
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+_TIMEOUT_SECONDS = 10.0
+_UNKNOWN = (40401, 40402, 40403)
+"""The registry's own codes for: there is no such subject, version, schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema as the registry has it."""
+
+    id: int
+    kind: str
+    """AVRO, PROTOBUF or JSON."""
+    text: str
+    references: Mapping[str, Schema] = field(default_factory=dict)
+    """Schemas that it refers to, and those that these refer to, by the names that are used for them; what is referred to comes
+    before what refers to it."""
+
+
+class Registry:
+    """A registry at one or several addresses, `http://host:port[,http://host:port…]`, of which the first that answers is asked."""
+
+    def __init__(self, url: str, options: Mapping[str, str]) -> None:
+        unknown = sorted(set(options) - set(OPTIONS))
+        if unknown:
+            raise SettingsError(f"the schema registry's option {unknown[0]!r} is none of {', '.join(OPTIONS)}")
+        self._addresses = [address.strip().rstrip("/") for address in url.split(",")]
+        self.shown = ",".join(map(without_login, self._addresses))
+        """Where it is, for messages: without user and password."""
+        self._options = options
+        self._opener = _opener(options)
+        self._answers: dict[str, Any] = {}
+
+    def schema(self, id: int) -> Schema | None:
+        """The schema with this id, None if the registry does not know it."""
+        found = self._once(f"/schemas/ids/{id}", f"schema id {id}")
+        return None if found is None else self._schema(id, found)
+
+    def latest(self, subject: str) -> Schema | None:
+        """The latest schema of a subject, None if there is no such subject."""
+        found = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest", f"the subject {subject!r}")
+        return None if found is None else self._schema(int(found["id"]), found)
+
+    def _schema(self, id: int, found: Any) -> Schema:
+        return Schema(id, found.get("schemaType") or "AVRO", found["schema"], self._references(id, found, ()))
+
+    def _references(self, id: int, found: Any, above: tuple[str, ...]) -> dict[str, Schema]:
+        collected: dict[str, Schema] = {}
+        for each in found.get("references") or ():
+            name, subject, version = each["name"], each["subject"], each["version"]
+            if name in above:
+                continue
+            what = f"version {version} of the subject {subject!r}, to which schema id {id} refers"
+            answer = self._once(f"/subjects/{quote(subject, safe='')}/versions/{version}", what)
+            if answer is None:
+                raise PipelineError(f"the schema registry at {self.shown} does not have {what}: register it again")
+            collected |= self._references(id, answer, (*above, name))
+            collected[name] = Schema(int(answer["id"]), answer.get("schemaType") or "AVRO", answer["schema"])
+        return collected
+
+    def _once(self, path: str, what: str) -> Any:
+        """The answer to what is the same for ever."""
+        if path not in self._answers:
+            found = self._ask(path, what)
+            if found is None:
+                return None
+            self._answers[path] = found
+        return self._answers[path]
+
+    def _ask(self, path: str, what: str) -> Any:
+        """The answer as JSON, None if it is that there is no such thing; raises PipelineError if there is none."""
+        reasons = []
+        for address in self._addresses:
+            try:
+                return self._get(address, path)
+            except _NoAnswerError as error:
+                reasons.append(f"{without_login(address)}: {error}")
+        raise PipelineError(
+            f"the schema registry does not tell {what} ({'; '.join(reasons)}). No record is lost or quarantined for it: see that it"
+            " is up, that --schema-registry is right and --schema-registry-option has its login, then run again"
+        )
+
+    def _get(self, address: str, path: str) -> Any:
+        parts = urlsplit(address)
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        request = Request(place + path, headers={"Accept": _ACCEPT, **self._login(parts.username, parts.password)})  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                return _object(answer.read(), f"{answer.status}")
+        except HTTPError as error:
+            found = _object(error.read(), f"{error.code} {error.reason}")
+            if found.get("error_code") in _UNKNOWN:
+                return None
+            raise _NoAnswerError(f"{error.code} {found.get('message', error.reason)}") from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise _NoAnswerError(str(getattr(reason, "strerror", None) or reason)) from None
+
+    def _login(self, user: str | None, password: str | None) -> dict[str, str]:
+        """The header for a login: that of the options, else that of the address."""
+        if token := self._options.get("bearer.auth.token"):
+            return {"Authorization": f"Bearer {token}"}
+        login = f"{unquote(user)}:{unquote(password or '')}" if user else ""
+        login = self._options.get("basic.auth.user.info", login)
+        return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+
+
+class _NoAnswerError(Exception):
+    """Something came, or nothing, but not what a registry answers."""
+
+
+def without_login(url: str) -> str:
+    """An address without user and password."""
+    return re.sub("[^/]*@", "", url.strip())
+
+
+def _object(data: bytes, status: str) -> Any:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _NoAnswerError(f"{status}, and the answer is none of a registry's")
+    return found
+
+
+def _opener(options: Mapping[str, str]) -> OpenerDirector:
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl.ca.location"))
+        if certificate := options.get("ssl.certificate.location"):
+            context.load_cert_chain(certificate, options.get("ssl.key.location"), options.get("ssl.key.password"))
+    except OSError as error:  # a file that is not there, or not what it should be
+        raise SettingsError(f"the schema registry's certificates cannot be used: {error.strerror or error}") from None
+    return build_opener(HTTPSHandler(context=context))

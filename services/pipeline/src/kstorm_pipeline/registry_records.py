@@ -1,0 +1,203 @@
+"""Records that a schema registry's serializers wrote: byte 0, the id of the schema in 4 bytes, what the schema says.
+
+A record is read by the schema that it was written with, and becomes the columns of one schema, the reader's, which holds for
+the whole run. So a batch may have records of many versions, and versions may appear while it runs: of each batch the ids are
+looked for, and the registry is asked for those that are new.
+
+    declaration        `begin`     once a run: connect, choose the reader's schema
+    OpenRecords        `prepare`   once a batch: find the ids, ask for those that are new
+    a function                     as often as the batch is read: no I/O
+
+An id always means the same schema, so a batch that runs again is read as before. A record that cannot be read goes to
+quarantine; a registry that does not answer ends the run, since then nobody knows whether a record can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.records import rejected, text_of, times_fit
+from kstorm_pipeline.registry import Registry, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+    from kstorm_pipeline.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+ID, PAYLOAD, BROKEN = "__schema_id", "__payload", "__broken"
+"""Columns beside `record` while it is read: the schema's id, what comes after it, and why that cannot be read."""
+_HEADER = 5
+_SHOWN = 5
+_OURS = ("record", "reason", ID, PAYLOAD, BROKEN)
+
+
+class Decoder(ABC):
+    """What a format does: it knows the reader's schema, learns the writers', and makes columns of payloads."""
+
+    @abstractmethod
+    def learn(self, spark: SparkSession, schema: Schema) -> Any:
+        """What `decode` needs to know of a writer's schema; called once for each."""
+
+    @abstractmethod
+    def decode(self, rows: DataFrame, writers: Mapping[int, Any]) -> DataFrame:
+        """The rows with typed columns, and with `BROKEN`: text where the payload cannot be read, else null.
+
+        `writers` has what was learned of the schemas by their ids; the payload of a row with another id is never looked at.
+        """
+
+
+@dataclass(frozen=True)
+class RegistryRecords(ABC):
+    """What a user says of such records."""
+
+    registry: str = field(default="", repr=False)
+    subject: str = ""
+    reject: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+
+    kind: ClassVar[str]
+    """What the registry calls the format."""
+
+    def begin(self, settings: Settings, choice: str | None) -> OpenRecords:
+        """Connect to the registry, and ask for the reader's schema unless that was given: for the latest, or that of `choice`."""
+        url = self.registry or settings.schema_registry
+        if not url:
+            raise SettingsError(
+                "the pipeline's records need a schema registry: give --schema-registry (KSTORM_PIPELINE_SCHEMA_REGISTRY)"
+            )
+        registry = Registry(url, settings.schema_registry_options)
+        if self.declared:
+            return OpenRecords(self, registry, self.decoder(None), "")
+        found = self._chosen(registry, self.subject or f"{settings.topic}-value", choice)
+        return OpenRecords(self, registry, self.decoder(found), str(found.id))
+
+    @property
+    @abstractmethod
+    def declared(self) -> bool:
+        """Whether the user has said what the reader's schema is."""
+
+    @abstractmethod
+    def decoder(self, schema: Schema | None) -> Decoder:
+        """What reads these records, by the reader's schema that the registry has, or by the declared one."""
+
+    def _chosen(self, registry: Registry, subject: str, choice: str | None) -> Schema:
+        """The reader's schema, which must be of this format."""
+        if choice:
+            found, what = registry.schema(int(choice)), f"schema id {choice}"
+            logger.info(
+                "the records become the columns of %s, by which a batch was begun; the next run takes the latest", what
+            )
+        else:
+            found, what = registry.latest(subject), f"subject {subject!r}"
+        if found is None:
+            raise PipelineError(
+                f"the schema registry at {registry.shown} has no {what}: correct --schema-registry, or give the records their"
+                " subject= or schema="
+            )
+        if found.kind != self.kind:
+            raise PipelineError(f"the {what} is {found.kind}, and the pipeline reads {self.kind}: correct records=")
+        if not choice:
+            logger.info("the records become the columns of schema id %d, the latest of %s", found.id, subject)
+        return found
+
+
+class OpenRecords:
+    """The records of one run, and the schemas that it has met."""
+
+    def __init__(self, records: RegistryRecords, registry: Registry, decoder: Decoder, choice: str) -> None:
+        self.choice = choice
+        """The id of the reader's schema, if it is the latest."""
+        self._records, self._registry, self._decoder = records, registry, decoder
+        self._writers: dict[int, Any] = {}
+        self._others: dict[int, str] = {}
+        """Ids of schemas of another format, each with its format."""
+
+    def prepare(self, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
+        """What reads a batch of bronze rows, once the schemas in it are known; raises PipelineError if the registry is away."""
+        found = rows.select(_schema_id(sf.col("value")).alias("id")).where("id is not null").distinct()
+        ids = sorted(row[0] for row in found.collect())
+        new = [id for id in ids if id not in self._writers and id not in self._others]
+        unknown = [id for id in new if not self._meet(rows.sparkSession, id)]
+        if unknown:
+            shown = ", ".join(map(str, unknown[:_SHOWN])) + (" …" if len(unknown) > _SHOWN else "")
+            logger.warning(
+                "the schema registry at %s does not know %d schema ids: %s", self._registry.shown, len(unknown), shown
+            )
+        writers = {id: self._writers[id] for id in ids if id in self._writers}
+        others = {id: self._others[id] for id in ids if id in self._others}
+        return partial(self._read, writers, others)
+
+    def _meet(self, spark: SparkSession, id: int) -> bool:
+        """Ask for the schema of an id; return whether there is one."""
+        schema = self._registry.schema(id)
+        if schema is None:
+            return False
+        if schema.kind != self._records.kind:
+            self._others[id] = schema.kind
+        else:
+            self._writers[id] = self._decoder.learn(spark, schema)
+            logger.info("schema id %d is known from now on", id)
+        return True
+
+    def _read(self, writers: Mapping[int, Any], others: Mapping[int, str], rows: DataFrame) -> DataFrame:
+        """The rows with typed columns and `reason`."""
+        rows = rows.withColumn(ID, _schema_id(sf.col("record.value")))
+        rows = rows.withColumn(
+            PAYLOAD, sf.when(sf.col(ID).isin(*writers), sf.expr(f"substr(record.value, {_HEADER + 1})"))
+        )
+        rows = self._decoder.decode(rows, writers)
+        typed = [each for each in rows.schema if each.name not in _OURS]
+        if self._records.key is not None:
+            rows = rows.withColumn(self._records.key, text_of("key"))
+        of_id = sf.coalesce(self._other_reason(others), _reason(writers, typed))
+        reason = (
+            sf.when(sf.col("record.value").isNull(), "the value is null")
+            .when(sf.col(ID).isNull(), "the value does not begin with the id of a schema: byte 0, and 4 more")
+            .when(of_id.isNotNull(), sf.concat(sf.lit("schema id "), ID, sf.lit(": "), of_id))
+        )
+        rows = rows.withColumn("reason", sf.coalesce(reason, rejected(self._records.reject)))
+        return rows.drop(ID, PAYLOAD, BROKEN)
+
+    def _other_reason(self, others: Mapping[int, str]) -> Column:
+        reason = sf.when(sf.lit(False), "")
+        for id, kind in others.items():
+            reason = reason.when(sf.col(ID) == id, f"it is {kind}, not {self._records.kind}")
+        return reason
+
+
+def _reason(writers: Mapping[int, Any], typed: list[StructField]) -> Column:
+    """Why a record with an id cannot be read, or null."""
+    reason = sf.when(~sf.col(ID).isin(*writers), "the schema registry does not know it")
+    reason = reason.when(sf.col(BROKEN).isNotNull(), sf.col(BROKEN))
+    for each in typed:
+        fits = times_fit(sf.col(f"`{each.name}`"), each.dataType)
+        if fits is not None:
+            reason = reason.when(~fits, f"field {each.name} has a time outside the years 1 to 9999")
+    return reason
+
+
+def check_columns(names: list[str]) -> list[str]:
+    """The names of a schema's fields, as columns; raises PipelineError for one that cannot be a column beside ours."""
+    for name in names:
+        if name.lower() in _OURS:
+            raise PipelineError(f"the schema has a field {name!r}, which the pipeline has a column of its own for")
+    return names
+
+
+def _schema_id(value: Column) -> Column:
+    """The id of the schema that a value was written with, null if it has none."""
+    hexed = sf.hex(sf.substring(value, 1, _HEADER))
+    return sf.when(hexed.rlike("^00[0-9A-F]{8}$"), sf.conv(sf.substring(hexed, 3, 8), 16, 10).cast("bigint"))
