@@ -89,6 +89,7 @@ def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders
         orders.run()
 
 
+@pytest.mark.long
 def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
     """It is refused until it is built, and what other tables have stays."""
     fill(orders)
@@ -103,6 +104,7 @@ def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
         orders.check()
 
 
+@pytest.mark.long
 def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders) -> None:
     """Though the declaration is the same; what the table keeps of its own, such as its properties, stays."""
     fill(orders)
@@ -198,6 +200,7 @@ def test_a_crash_at_any_point_is_made_good_by_the_next_start(
         check_anew(orders)
 
 
+@pytest.mark.long
 def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
     """Batches come before, while and after the table is built; the new pipeline has each of them once."""
     fill(orders)
