@@ -119,6 +119,7 @@ def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders)
     assert orders.tables.properties(orders.spark, "by_time").items() >= kept.items()
 
 
+@pytest.mark.long
 def test_a_batch_that_silver_has_and_the_table_has_not(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old pipeline died in the middle of it: the new table has it from silver, and the batch that runs again adds nothing."""
     fill(orders)
@@ -233,6 +234,7 @@ def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
     check_anew(orders)
 
 
+@pytest.mark.long
 def test_a_run_with_the_old_declaration_ends_when_another_has_put_a_table_in_place(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
