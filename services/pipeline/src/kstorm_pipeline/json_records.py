@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -31,28 +33,31 @@ from pyspark.sql.types import (
 
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.records import one_json_value, rejected, text_of, too_large
+from kstorm_pipeline.records import rejected, text_of, too_large, with_json
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-_NUMBER = r"^(BIGINT|DECIMAL\(.*|DOUBLE|FLOAT)$"
-_JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], str, str], ...] = (
-    ((VariantType,), ".*", "a value"),
-    ((StringType,), "^STRING$", "a string"),
-    ((IntegralType,), "^BIGINT$", "a whole number"),
+_NUMBER = ("BIGINT", "DECIMAL(", "DOUBLE", "FLOAT")
+_JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...], str], ...] = (
+    ((VariantType,), (), "a value"),
+    ((StringType,), ("STRING",), "a string"),
+    ((IntegralType,), ("BIGINT",), "a whole number"),
     # Much money is written as text, because numbers of JavaScript cannot hold it.
-    ((DecimalType,), rf"^STRING$|{_NUMBER}", "a number"),
+    ((DecimalType,), ("STRING", *_NUMBER), "a number"),
     ((FractionalType,), _NUMBER, "a number"),
-    ((BooleanType,), "^BOOLEAN$", "true or false"),
-    ((TimestampType, TimestampNTZType), "^STRING$", "a time as text"),
-    ((DateType,), "^STRING$", "a date as text"),
-    ((BinaryType,), "^STRING$", "base64 as text"),
-    ((StructType, MapType), "^OBJECT.*", "an object"),
-    ((ArrayType,), "^ARRAY.*", "a list"),
+    ((BooleanType,), ("BOOLEAN",), "true or false"),
+    ((TimestampType, TimestampNTZType), ("STRING",), "a time as text"),
+    ((DateType,), ("STRING",), "a date as text"),
+    ((BinaryType,), ("STRING",), "base64 as text"),
+    ((StructType, MapType), ("OBJECT<",), "an object"),
+    ((ArrayType,), ("ARRAY<",), "a list"),
 )
-"""Types of columns, with what Spark's `schema_of_variant` says of JSON that they take, and how a person says it."""
+"""Types of columns, with what Spark's `schema_of_variant` says of JSON that they take (how it begins, if more follows), none being
+all, and how a person says it."""
+_SPACE = r"' \t\r\n'"
+"""What may be before JSON, in SQL."""
 
 
 @dataclass(frozen=True)
@@ -97,27 +102,45 @@ def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason:
         )
     rows = rows.withColumns({"__bytes": value, "__large": too_large(value), "__text": value.cast("string")})
     valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
-    rows = rows.withColumn("__json", one_json_value(sf.when(valid, sf.col("__text"))))
-    for each in fields:
-        rows = rows.withColumn(_raw(each.name), sf.try_variant_get("__json", _path(each.name), "variant"))
-    for each in fields:
-        rows = rows.withColumn(each.name, _typed(sf.col(_raw(each.name)), each.dataType))
+    rows = with_json(rows, "__json", sf.when(valid, sf.col("__text")))
+    names = [each.name for each in fields]
+    rows = rows.withColumns({_raw(name): sf.try_variant_get("__json", _path(name), "variant") for name in names})
+    typed = {each.name: _typed(sf.col(_raw(each.name)), each.dataType) for each in fields}
+    rows = rows.withColumns(typed | {_type(name): sf.schema_of_variant(_raw(name)) for name in names})
     rows = rows.withColumn(reason, _reason(fields))
-    return rows.drop("__bytes", "__large", "__text", "__json", *(_raw(each.name) for each in fields))
+    return rows.drop("__bytes", "__large", "__text", "__json", *map(_raw, names), *map(_type, names))
 
 
 def _reason(fields: list[StructField]) -> Column:
-    """The first thing that is wrong with a record, or null."""
+    """The first thing that is wrong with a record, or null. Most are good, which takes fewer looks than to find what is wrong."""
+    is_object = sf.expr(f"trim(LEADING {_SPACE} FROM __text)").startswith("{")
+    good = reduce(and_, map(_is_good, fields), sf.col("__json").isNotNull() & is_object)
     reason = (
-        sf.when(sf.col("__bytes").isNull(), "the value is null")
+        sf.when(good, sf.lit(None).cast("string"))
+        .when(sf.col("__bytes").isNull(), "the value is null")
         .when(sf.col("__large").isNotNull(), sf.col("__large"))
         .when(~sf.is_valid_utf8("__text"), "the value is not UTF-8")
         .when(sf.col("__json").isNull(), "the value is not JSON")
-        .when(~sf.schema_of_variant("__json").startswith("OBJECT"), "the value is not a JSON object")
+        .when(~is_object, "the value is not a JSON object")
     )
     for each in fields:
         reason = _check(reason, each)
     return reason
+
+
+def _is_good(each: StructField) -> Column:
+    """Whether the field may be in its column; never null."""
+    found = sf.col(_type(each.name))
+    nothing = found.isNull() | (found == "VOID")
+    fits = _is_of(found, each.dataType) & _becomes(each)
+    return sf.coalesce(nothing | fits if each.nullable else ~nothing & fits, sf.lit(False))
+
+
+def _becomes(each: StructField) -> Column:
+    """Whether a field of the right JSON type is one that its column takes."""
+    if isinstance(each.dataType, (StructType, ArrayType, MapType)):
+        return _fits(sf.col(_raw(each.name)), each.dataType)
+    return sf.col(each.name).isNotNull()
 
 
 def _typed(value: Column, kind: DataType) -> Column:
@@ -138,7 +161,7 @@ def _typed(value: Column, kind: DataType) -> Column:
 def _fits(value: Column, kind: DataType) -> Column:
     """Whether a variant, and all that is in it, has the JSON types that this type asks for. Null and nothing fit."""
     found = sf.schema_of_variant(value)
-    fits = found.rlike(_json_type(kind)[0])
+    fits = _is_of(found, kind)
     if isinstance(kind, StructType):
         for each in kind:
             part = sf.try_variant_get(value, _path(each.name), "variant")
@@ -158,30 +181,38 @@ def _fits(value: Column, kind: DataType) -> Column:
 def _check(reason: Column, each: StructField) -> Column:
     """The reasons so far, and then those of this field."""
     name, kind = each.name, each.dataType
-    found = sf.schema_of_variant(_raw(name))
-    pattern, words = _json_type(kind)
-    wrong = sf.concat(sf.lit(f"field {name} is not {words} but "), found)
+    found = sf.col(_type(name))
+    wrong = sf.concat(sf.lit(f"field {name} is not {_json_type(kind)[1]} but "), found)
     misfit = sf.concat(sf.lit(f"field {name} does not fit {kind.simpleString().upper()}: "), found)
     if not each.nullable:
         reason = reason.when(found.isNull(), f"field {name} is missing").when(found == "VOID", wrong)
     there = found.isNotNull() & (found != "VOID")
-    reason = reason.when(there & ~found.rlike(pattern), wrong)
-    if isinstance(kind, (StructType, ArrayType, MapType)):
-        return reason.when(~_fits(sf.col(_raw(name)), kind), misfit)
-    return reason.when(there & sf.col(name).isNull(), misfit)
+    return reason.when(there & ~_is_of(found, kind), wrong).when(there & ~_becomes(each), misfit)
 
 
-def _json_type(kind: DataType) -> tuple[str, str]:
+def _is_of(found: Column, kind: DataType) -> Column:
+    """Whether JSON of which `schema_of_variant` says this is what the type takes."""
+    names = _json_type(kind)[0]
+    begin = [found.startswith(name) if name[-1] in "<(" else found == name for name in names]
+    return reduce(or_, begin) if begin else sf.lit(True)
+
+
+def _json_type(kind: DataType) -> tuple[tuple[str, ...], str]:
     """What `schema_of_variant` says of JSON that the type takes, and how a person says it."""
-    for kinds, pattern, words in _JSON_TYPES:
+    for kinds, names, words in _JSON_TYPES:
         if isinstance(kind, kinds):
-            return pattern, words
+            return names, words
     raise PipelineError(f"JSON has nothing for a column of the type {kind.simpleString()}")
 
 
 def _raw(name: str) -> str:
     """The column that has a field as JSON, while records are read."""
     return f"__field_{name}"
+
+
+def _type(name: str) -> str:
+    """The column that says of which JSON type it is."""
+    return f"__type_{name}"
 
 
 def _path(name: str) -> str:

@@ -45,12 +45,15 @@ def text_of(field: str) -> Column:
     return sf.when(sf.is_valid_utf8(text), text)
 
 
-def one_json_value(text: Column) -> Column:
-    """The text's JSON as a variant; null unless it is one value and nothing else."""
-    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error.
-    listed = sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit("]")))
-    second = sf.try_variant_get(listed, "$[1]", "variant")
-    return sf.when(second.isNull(), sf.try_variant_get(listed, "$[0]", "variant"))
+def with_json(rows: DataFrame, name: str, text: Column) -> DataFrame:
+    """The rows with a column that has the text's JSON as a variant; null unless it is one value and nothing else."""
+    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error. In a
+    # column of its own the text is parsed once, and not again in each branch of a condition.
+    rows = rows.withColumn("__listed", sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit("]"))))
+    second = sf.try_variant_get("__listed", "$[1]", "variant")
+    return rows.withColumn(name, sf.when(second.isNull(), sf.try_variant_get("__listed", "$[0]", "variant"))).drop(
+        "__listed"
+    )
 
 
 def too_large(bytes_: Column) -> Column:
@@ -95,10 +98,9 @@ def _read_any(rows: DataFrame) -> DataFrame:
     value = sf.when(sf.col("reason").isNull(), sf.col("record.value"))
     rows = rows.withColumn("__bytes", value).withColumn("__raw", sf.col("__bytes").cast("string"))
     rows = rows.withColumn("__text", sf.when(sf.is_valid_utf8("__raw"), sf.col("__raw")))
-    found = sf.coalesce(
-        one_json_value(sf.col("__text")), sf.col("__text").cast("variant"), sf.col("__bytes").cast("variant")
-    )
-    return rows.withColumns({"key": text_of("key"), "value": found}).drop("__bytes", "__raw", "__text")
+    rows = with_json(rows, "__json", sf.col("__text"))
+    found = sf.coalesce("__json", sf.col("__text").cast("variant"), sf.col("__bytes").cast("variant"))
+    return rows.withColumns({"key": text_of("key"), "value": found}).drop("__bytes", "__raw", "__text", "__json")
 
 
 def _read_text(rows: DataFrame) -> DataFrame:

@@ -69,6 +69,8 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.databricks.delta.vacuum.logging.enabled": "false",
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
+        # A batch is kept for seconds, and what does not fit goes to disk. To compress it took half as long again as to make it.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {settings.driver_java_options}".strip(),
         "spark.executor.defaultJavaOptions": _LIMITS,
