@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm_pipeline.errors import PipelineError
+from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import break_off_after_each
 from tests.pipeline.conftest import Job, await_condition
 from tests.pipeline.sink import MINUTE, NOON
@@ -90,24 +90,14 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
     """Records written while it runs reach gold; SIGTERM ends it after the batch in hand, and a later run adds nothing."""
     job.sink.sentence(1, "the cat")
     job.sink.flush()
-    problems: list[BaseException] = []
 
     def user() -> None:
-        try:
-            await_condition(_written(job, "word_counts", 1).exists)
-            job.sink.sentence(2, "the dog")
-            job.sink.flush()
-            await_condition(_written(job, "word_counts", 2).exists)
-        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
-            problems.append(problem)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+        await_condition(_written(job, "word_counts", 1).exists)
+        job.sink.sentence(2, "the dog")
+        job.sink.flush()
+        await_condition(_written(job, "word_counts", 2).exists)
 
-    thread = threading.Thread(target=user)
-    thread.start()
-    job.run(trigger="continuous", interval_seconds=0.5)
-    thread.join()
-    assert not problems, problems
+    run_beside(user, lambda: job.run(trigger="continuous", interval_seconds=0.5))
     job.check()
     job.run()
     job.check()

@@ -1,12 +1,10 @@
 """What is on the disk beside what the tables hold."""
 
-import os
-import signal
-import threading
 from pathlib import Path
 
 import pytest
 
+from tests.pipeline.beside import run_beside
 from tests.pipeline.conftest import Job, await_condition
 
 TABLES = ("silver", "quarantine", "word_counts", "counts_per_minute")
@@ -25,21 +23,11 @@ def test_a_run_that_goes_on_for_ever_removes_old_files(job: Job) -> None:
     for name in TABLES:
         _keep(job, name, "0 seconds")
     assert len(_files(job, "word_counts")) > len(_held(job, "word_counts"))
-    problems: list[BaseException] = []
 
     def user() -> None:
-        try:
-            await_condition(lambda: all(_files(job, name) == _held(job, name) for name in TABLES))
-        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
-            problems.append(problem)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+        await_condition(lambda: all(_files(job, name) == _held(job, name) for name in TABLES))
 
-    thread = threading.Thread(target=user)
-    thread.start()
-    job.run(trigger="continuous", interval_seconds=0.5)
-    thread.join()
-    assert not problems, problems
+    run_beside(user, lambda: job.run(trigger="continuous", interval_seconds=0.5))
     assert job.snapshot() == before
     assert _files(job, "bronze") == bronze
 

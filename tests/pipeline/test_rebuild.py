@@ -1,8 +1,5 @@
 """A gold table built anew from silver beside a running pipeline, and a crash at any point of it."""
 
-import os
-import signal
-import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +16,7 @@ from kstorm_pipeline import run as running
 from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import run
 from kstorm_pipeline.tables import Tables
+from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import CrashError, break_off_after
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.orders import Orders, orders_pipeline
@@ -205,30 +203,20 @@ def test_a_crash_at_any_point_is_made_good_by_the_next_start(
 def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
     """Batches come before, while and after the table is built; the new pipeline has each of them once."""
     fill(orders)
-    problems: list[BaseException] = []
 
     def silver_has(n: int) -> Callable[[], bool]:
         return lambda: orders.tables.count(orders.spark, "silver") == n
 
     def user() -> None:
-        try:
-            for number in range(5, 10):
-                orders.put(f"0-{number}", "Ann", "5", f"state {number % 2}", number)
-                orders.topic.flush()
-                if number == 6:
-                    rebuild_it(orders, declared_anew())
-                await_condition(silver_has(number))
-        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
-            problems.append(problem)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+        for number in range(5, 10):
+            orders.put(f"0-{number}", "Ann", "5", f"state {number % 2}", number)
+            orders.topic.flush()
+            if number == 6:
+                rebuild_it(orders, declared_anew())
+            await_condition(silver_has(number))
 
-    thread = threading.Thread(target=user)
-    thread.start()
     settings = replace(orders.settings, trigger="continuous", interval_seconds=0.5)
-    run(orders.spark, settings, orders.tables, orders.pipeline)
-    thread.join()
-    assert not problems, problems
+    run_beside(user, lambda: run(orders.spark, settings, orders.tables, orders.pipeline))
     orders.check()
     run_as(orders, declared_anew())
     check_anew(orders)

@@ -1,0 +1,25 @@
+"""A user at work beside a pipeline that goes on."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+
+def run_beside(user: Callable[[], None], run: Callable[[], None]) -> None:
+    """Run what goes on until SIGTERM, which it gets when the user is done; fail with what the user met, if that was no success."""
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            user()
+        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
+            problems.append(problem)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    run()
+    thread.join()
+    assert not problems, problems
