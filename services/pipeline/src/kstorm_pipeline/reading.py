@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline.checkpoints import has_half_a_batch
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.occurrences import NAMED, name_occurrences, readable_timestamp
+from kstorm_pipeline.occurrences import NAMED, name_occurrences
 from kstorm_pipeline.pipeline import BatchReader, RunReader
 
 if TYPE_CHECKING:
@@ -39,21 +39,20 @@ def note_choice(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None
         tables.set_properties(spark, "silver", {_CHOICE: choice})
 
 
-def reader_of(pipeline: Pipeline, rows: DataFrame) -> Reader:
+def _reader_of(pipeline: Pipeline, rows: DataFrame) -> Reader:
     """What reads these rows; one that looks at a batch first has done so."""
     records = pipeline.records
     assert not isinstance(records, RunReader), "the run has begun"
     return records.prepare(rows) if isinstance(records, BatchReader) else records
 
 
-def read_rows(pipeline: Pipeline, rows: DataFrame, reader: Reader | None = None) -> DataFrame:
+def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """Rows with `record`, `reason` (null if the record is good), the typed columns and those of `NAMED`.
 
-    The typed columns mean something only where `reason` is null. `reader` is what `reader_of` has given for the rows, if it was
-    asked before.
+    The typed columns mean something only where `reason` is null.
     """
     wrapped = rows.select(sf.struct(*RECORD).alias("record"))
-    read = (reader or reader_of(pipeline, rows))(wrapped)
+    read = _reader_of(pipeline, rows)(wrapped)
     if "record" not in read.columns:
         raise PipelineError(
             "the pipeline's records: the function left out the column `record`; add columns to its rows"
@@ -84,13 +83,18 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     return made.select(*typed, *kept)
 
 
-def malformed_rows(pipeline: Pipeline, rows: DataFrame, reader: Reader) -> DataFrame:
-    """The records that cannot be read, as they came, each with the reason."""
-    malformed = read_rows(pipeline, rows, reader).where(sf.col("reason").isNotNull())
+def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
+    """The rows of bronze that cannot be read, as they came, each with the reason; `records` is what `read_rows` made of them."""
     # A timestamp that Python cannot read would make the whole table unreadable there; the reason has it.
-    malformed = malformed.withColumn("timestamp", readable_timestamp())
+    malformed = records.where(sf.col("reason").isNotNull()).select(
+        sf.col("kafka_partition").alias("partition"),
+        sf.col("kafka_offset").alias("offset"),
+        sf.col("kafka_timestamp").alias("timestamp"),
+        "reason",
+    )
+    # Found by their places: to ask a second reading for its reasons would have Spark read once more for each use of one.
     fields = [name for name in RECORD if name != "timestamp"]
-    return malformed.select(*(f"record.{name}" for name in fields), "timestamp", "reason")
+    return rows.drop("timestamp").join(malformed, ["partition", "offset"]).select(*fields, "timestamp", "reason")
 
 
 def _check_names(whose: str, names: list[str]) -> None:

@@ -28,13 +28,13 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline.gold import merge_gold
 from kstorm_pipeline.lookups import find_sources, mark_replays
 from kstorm_pipeline.pipeline import BatchId
-from kstorm_pipeline.reading import malformed_rows, read_rows, reader_of, refine_rows
+from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kstorm_pipeline.pipeline import Pipeline, Reader
+    from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.spans import Span
     from kstorm_pipeline.tables import Tables
 
@@ -51,8 +51,6 @@ class Batch:
     """The batch's number in the query's checkpoint: the same rows always come under the same number."""
     rows: DataFrame
     """The bronze rows."""
-    reader: Reader
-    """What reads them, however often."""
     records: DataFrame
     """What `read_rows` made of them, without the raw record; persisted."""
     size: int
@@ -79,10 +77,9 @@ class Batch:
 
 def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -> None:
     """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time."""
-    reader = reader_of(pipeline, rows)
-    records = read_rows(pipeline, rows, reader).drop("record").persist()
+    records = read_rows(pipeline, rows).drop("record").persist()
     try:
-        batch = _survey(tables, pipeline, rows, reader, records, batch_id)
+        batch = _survey(tables, pipeline, rows, records, batch_id)
         if batch.malformed:
             write_quarantine(batch)
         fresh, replays = _refine_good(batch) if batch.size > batch.malformed else (0, 0)
@@ -94,7 +91,7 @@ def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -
 
 def write_quarantine(batch: Batch) -> None:
     """Append the records that cannot be read."""
-    batch.tables.append("quarantine", malformed_rows(batch.pipeline, batch.rows, batch.reader), batch.number)
+    batch.tables.append("quarantine", malformed_rows(batch.rows, batch.records), batch.number)
 
 
 def write_silver(batch: Batch, fresh: DataFrame) -> None:
@@ -125,9 +122,7 @@ def _refine_good(batch: Batch) -> tuple[int, int]:
     return fresh, replays
 
 
-def _survey(
-    tables: Tables, pipeline: Pipeline, rows: DataFrame, reader: Reader, records: DataFrame, number: int
-) -> Batch:
+def _survey(tables: Tables, pipeline: Pipeline, rows: DataFrame, records: DataFrame, number: int) -> Batch:
     """Find out all that later steps want to know of the batch as a whole."""
     good = sf.col("reason").isNull()
     named = good & sf.col("occurrence").isNotNull()
@@ -144,7 +139,6 @@ def _survey(
         pipeline=pipeline,
         number=number,
         rows=rows,
-        reader=reader,
         records=records,
         size=facts["size"],
         malformed=facts["malformed"],
