@@ -88,6 +88,8 @@ def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
             specs["Spark/executor"] = yaml.safe_load(each["data"]["executor.yaml"])["spec"]
         elif each["kind"] == "SparkApplication":
             specs |= {f"Spark/{role}": each["spec"][role]["template"]["spec"] for role in ("driver", "executor")}
+        elif each["kind"] == "CronJob":
+            specs[f"CronJob/{each['metadata']['name']}"] = each["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         elif each["kind"] in ("Deployment", "StatefulSet", "Job"):
             specs[f"{each['kind']}/{each['metadata']['name']}"] = each["spec"]["template"]["spec"]
     return specs

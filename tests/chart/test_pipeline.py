@@ -275,3 +275,48 @@ def test_diagnostic_mode_suspends_a_spark_application(render: Render) -> None:
     """Whose pods are not the chart's to let sleep."""
     assert application(render(base="operator"))["suspend"] is False
     assert application(render({"diagnosticMode": {"enabled": True}}, base="operator"))["suspend"] is True
+
+
+def maintaining(objects: Objects) -> dict[str, Any]:
+    """The pod of the CronJob."""
+    return dict(one(objects, "CronJob", "wordcount-maintain")["spec"]["jobTemplate"]["spec"]["template"])
+
+
+def test_tables_are_maintained_now_and_then(render: Render) -> None:
+    """By one pod at a time, with the tables and checkpoints of the driver, as the values say; or not at all."""
+    objects = render({"pipeline": {"maintain": {"schedule": "@hourly", "bronzeDays": 30}}}, base="executors")
+    spec = one(objects, "CronJob", "wordcount-maintain")["spec"]
+    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == ("@hourly", "Forbid", False)
+    (container,) = maintaining(objects)["spec"]["containers"]
+    given = environment(container)
+    assert container["args"] == ["maintain"]
+    assert container["image"] == driver_of(objects)["image"]
+    assert given.keys() <= KNOWN
+    assert (given["KSTORM_PIPELINE_TABLES"], given["KSTORM_PIPELINE_BRONZE_DAYS"]) == ("/data/tables", "30")
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in maintaining(objects)["spec"]["volumes"]
+    assert one(render({"diagnosticMode": {"enabled": True}}, base="executors"), "CronJob", "wordcount-maintain")[
+        "spec"
+    ]["suspend"]
+    none = render({"pipeline": {"maintain": {"enabled": False}}}, base="executors")
+    assert not [each for each in none if each["kind"] == "CronJob"]
+    assert not [each for each in render() if each["kind"] == "CronJob"]
+
+
+def test_maintenance_has_the_keys_of_the_object_store(render: Render) -> None:
+    """And the place of the checkpoints, which tell how far bronze is read."""
+    (container,) = maintaining(render(base="operator"))["spec"]["containers"]
+    given = environment(container)
+    assert given["KSTORM_PIPELINE_CHECKPOINTS"] == "s3a://tables/wordcount-checkpoints"
+    assert json.loads(given["KSTORM_PIPELINE_SPARK_CONF"]) == {
+        "spark.hadoop.fs.s3a.endpoint": "https://store.example.com"
+    }
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {each["name"] for each in container["env"]}
+
+
+@pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
+def test_maintenance_is_where_the_volume_is(render: Render, mode: str, beside: bool) -> None:
+    """On the driver's node, if no other can have it."""
+    objects = render({"pipeline": {"storage": {"accessMode": mode}}}, base="executors")
+    affinity = maintaining(objects)["spec"].get("affinity")
+    assert affinity == executor_pod(objects)["spec"].get("affinity")
+    assert (affinity is not None) == beside

@@ -42,6 +42,19 @@ ConfigMap, and no claims are looked for.
 {{- mergeOverwrite $ours (include "kstorm.pipelineSparkConf" . | fromJson) | toJson -}}
 {{- end -}}
 
+{{/* Where pods that write the tables too must be: such a volume is on one node at a time. */}}
+{{- define "kstorm.besideDriver" -}}
+{{- if and (include "kstorm.pipelineHasVolume" .) (eq .Values.pipeline.storage.accessMode "ReadWriteOnce") -}}
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "kstorm.selector" (dict "root" . "part" "pipeline") | nindent 12 }}
+{{- end -}}
+{{- end -}}
+
 {{/* What Spark makes an executor's pod from; it adds image, memory, CPU, arguments and variables. */}}
 {{- define "kstorm.executorPod" -}}
 metadata:
@@ -58,16 +71,7 @@ spec:
   tolerations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if and (include "kstorm.pipelineHasVolume" .) (eq .Values.pipeline.storage.accessMode "ReadWriteOnce") }}
-  # Such a volume is on one node at a time.
-  affinity:
-    podAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        - topologyKey: kubernetes.io/hostname
-          labelSelector:
-            matchLabels:
-              {{- include "kstorm.selector" (dict "root" . "part" "pipeline") | nindent 14 }}
-  {{- end }}
+  {{- include "kstorm.besideDriver" . | nindent 2 }}
   containers:
     # Its name is the one that the operator looks for.
     - name: spark-kubernetes-executor

@@ -77,7 +77,7 @@
 {{- $wrong := list -}}
 {{- $reserved := dict "acker" "the ackers" "prepare" "the Job" "topology" "the code" "test" "the test" -}}
 {{- if .Values.dev.enabled -}}{{- $reserved = merge $reserved (dict "kafka" "Kafka" "zookeeper" "ZooKeeper") -}}{{- end -}}
-{{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline") -}}{{- end -}}
+{{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline" "maintain" "its CronJob") -}}{{- end -}}
 {{- $taken := dict -}}
 {{- range $id, $_ := .Values.components -}}
 {{- $name := include "kstorm.name" (dict "root" $ "of" $id) -}}
@@ -172,6 +172,9 @@
 {{- if hasKey $.Values.pipeline.sparkConf $name -}}
 {{- $wrong = append $wrong (printf "pipeline.sparkConf has %s: set pipeline.%s instead" $name $instead) -}}
 {{- end -}}
+{{- end -}}
+{{- if and .maintain.enabled (include "kstorm.pipelineHasVolume" $) (eq .storage.accessMode "ReadWriteOncePod") -}}
+{{- $wrong = append $wrong "pipeline.storage.accessMode is ReadWriteOncePod, but the pod of pipeline.maintain writes tables too: give ReadWriteOnce, or pipeline.maintain.enabled=false" -}}
 {{- end -}}
 {{- if not (include "kstorm.pipelineInPods" $) -}}
 {{- if .sparkApplication.enabled -}}

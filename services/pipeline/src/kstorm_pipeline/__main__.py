@@ -1,4 +1,4 @@
-"""The command line: `python -m kstorm_pipeline run | rebuild | show | summary`.
+"""The command line: `python -m kstorm_pipeline run | rebuild | maintain | describe | show | summary`.
 
 Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
 setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from kstorm_pipeline import report
 from kstorm_pipeline.container import ROLES, become
+from kstorm_pipeline.describe import describe
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.load import load_pipeline
+from kstorm_pipeline.maintain import maintain
 from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
@@ -73,6 +75,10 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
         elif arguments.command == "rebuild":
             done = rebuild(spark, settings, tables, pipeline, arguments.table)
             sys.stdout.write(report.json_line(done))
+        elif arguments.command == "maintain":
+            sys.stdout.writelines(map(report.json_line, maintain(spark, settings, tables)))
+        elif arguments.command == "describe":
+            sys.stdout.writelines(map(report.json_line, describe(spark, settings, tables, arguments.table)))
         elif arguments.command == "show":
             sys.stdout.writelines(report.show(spark, tables, arguments.table, arguments.n, arguments.by))
         else:
@@ -115,12 +121,20 @@ def make_parser() -> argparse.ArgumentParser:
         "rebuild", help="build a gold table anew from silver, for the next run to put in its place"
     )
     of_rebuild.add_argument("table", metavar="TABLE", help="a gold table of the pipeline")
+    of_maintain = commands.add_parser(
+        "maintain",
+        help="put small files together, delete old ones, drop old records of bronze; beside a run if need be",
+    )
+    of_describe = commands.add_parser(
+        "describe", help="print columns, rows, files, size, last batch and declaration of tables, as JSON"
+    )
+    of_describe.add_argument("table", metavar="TABLE", nargs="?", help="such as silver; without, all")
     of_show = commands.add_parser("show", help="print rows of a table, as JSON lines")
     of_show.add_argument("table", metavar="TABLE", help="such as silver")
     of_show.add_argument("--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})")
     of_show.add_argument("--by", metavar="COLUMN", help="those with the greatest values of a column")
     of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
-    for command in (of_run, of_rebuild, of_show, of_summary):
+    for command in (of_run, of_rebuild, of_maintain, of_describe, of_show, of_summary):
         _add_settings(command)
     return parser
 

@@ -84,6 +84,18 @@ def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
     return query_id(spark, settings, query) is not None
 
 
+def first_unread(spark: SparkSession, settings: Settings) -> int:
+    """The version of bronze from which on `refine` may not have read all; 0 if it has read nothing for sure."""
+    place = checkpoint(settings, "refine")
+    done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
+    if not done:
+        return 0
+    text = spark.read.text(f"{place}/offsets/{max(done)}", wholetext=True).first()
+    assert text is not None, "Spark writes what a batch reads before it notes the batch as done"
+    position = json.loads(text[0].splitlines()[-1])
+    return 0 if position["isStartingVersion"] else int(position["reservoirVersion"])
+
+
 def query_id(spark: SparkSession, settings: Settings, query: str) -> str | None:
     """The id by which the query's batches are known, or None if it has no checkpoint."""
     try:  # Spark writes this file before a query's first batch

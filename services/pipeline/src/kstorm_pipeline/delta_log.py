@@ -1,11 +1,11 @@
-"""What a Delta table's log says beside the table's rows: its properties, and the last batch that each query has written.
+"""What a Delta table's log says beside the table's rows: its files, its properties, and the last batch that each query has written.
 
-Delta tells the first by a command that counts files as well, and the second not at all, so its own classes are asked.
+Delta tells some of it by a command that counts files first, and the batches not at all, so its own classes are asked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,8 +15,35 @@ class DeltaLog:
     """A table's log as it is now."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        log: Any = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
-        self._snapshot = log.forTableWithSnapshot(spark._jsparkSession, path)._2()
+        self._jvm = cast("Any", spark._jvm)
+        self._class = self._jvm.org.apache.spark.sql.delta.DeltaLog
+        self._snapshot = self._class.forTableWithSnapshot(spark._jsparkSession, path)._2()
+
+    @property
+    def version(self) -> int:
+        """The number of the last commit."""
+        return int(self._snapshot.version())
+
+    @property
+    def files(self) -> int:
+        """How many files the table consists of."""
+        return int(self._snapshot.numOfFiles())
+
+    @property
+    def bytes(self) -> int:
+        """How large these are together."""
+        return int(self._snapshot.sizeInBytes())
+
+    @property
+    def file_retention(self) -> float:
+        """For how many seconds a file stays that the table needs no more."""
+        return int(self._class.tombstoneRetentionMillis(self._snapshot.metadata())) / 1000
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties of the table, Delta's and others."""
+        found = self._snapshot.metadata().configuration()
+        return dict(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
 
     def property(self, name: str) -> str | None:
         """A property of the table."""

@@ -24,6 +24,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
+from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.errors import PipelineError
@@ -53,6 +54,10 @@ _PUT_TOGETHER = {
 
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
     """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit."""
+    commit_again(batch.spark, gold.name, lambda: _merge_once(batch, gold, rows))
+
+
+def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> None:
     path = batch.tables.path(gold.name)
     declared = DeltaLog(batch.spark, path).property(DEFINITION)
     if declared not in (None, gold.declared):

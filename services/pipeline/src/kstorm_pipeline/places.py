@@ -25,6 +25,12 @@ def is_there(spark: SparkSession, place: str) -> bool:
     return bool(files.exists(path))
 
 
+def modified(spark: SparkSession, place: str) -> float | None:
+    """When a file was written, in seconds since 1970, or None if there is none."""
+    path, files = _open(spark, place)
+    return files.getFileStatus(path).getModificationTime() / 1000 if files.exists(path) else None
+
+
 def delete(spark: SparkSession, place: str) -> None:
     """Delete a file, or a folder with all that is in it."""
     path, files = _open(spark, place)

@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.checkpoints import ANEW, query_id
+from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.errors import PipelineError
@@ -127,8 +128,9 @@ def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: in
     says |= {DEFINITION: gold.declared, _ID: built.property(_ID) or ""}
     # A table that has the batch already would refuse the commit.
     carrying: AbstractContextManager[None] = once(spark, query, last) if held < last else nullcontext()
+    rows = tables.beside().read(spark, gold.name)
     with carrying:
-        _replace(spark, tables, gold.name, tables.beside().read(spark, gold.name), says)
+        commit_again(spark, gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
     if DeltaLog(spark, tables.path(gold.name)).property(_ID) != says[_ID]:
         raise PipelineError(
             f"the table {tables.path(gold.name)} was written by another run while this one started: end that run, and start again"

@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
     """The number of rows of every table, by its name."""
-    names = tables.names(spark)
-    if not names:
+    check_there(spark, tables)
+    return {name: tables.count(spark, name) for name in tables.names(spark)}
+
+
+def check_there(spark: SparkSession, tables: Tables, name: str | None = None) -> None:
+    """Raise PipelineError if there are no tables, or not the one of that name."""
+    found = tables.names(spark)
+    if not found:
         raise PipelineError(f"there are no tables at {tables.root}: run the pipeline first, or correct --tables")
-    return {name: tables.count(spark, name) for name in names}
+    if name is not None and name not in found:
+        raise PipelineError(f"there is no table {tables.path(name)}: there are {', '.join(found)}")
 
 
 def show(spark: SparkSession, tables: Tables, name: str, n: int, by: str | None = None) -> Iterator[str]:
@@ -55,8 +62,5 @@ def _lines(rows: DataFrame) -> Iterator[str]:
 
 
 def _read(spark: SparkSession, tables: Tables, name: str) -> DataFrame:
-    if not tables.exists(spark, name):
-        found = ", ".join(tables.names(spark))
-        there = f"there are {found}" if found else "run the pipeline first, or correct --tables"
-        raise PipelineError(f"there is no table {tables.path(name)}: {there}")
+    check_there(spark, tables, name)
     return tables.read(spark, name)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun, written_by
+from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.housekeeping import Housekeeper
 from kstorm_pipeline.origin import client_options, open_origin
 from kstorm_pipeline.reading import chosen_before, note_choice
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
@@ -69,20 +68,13 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
             partial(_bronze, spark, settings, tables, origin, problems),
             partial(_refine, spark, settings, tables, pipeline, problems),
         ]
-        stages, meanwhile = [starts], Housekeeper(spark, tables, written_by(pipeline)["refine"]).look
-        if settings.trigger == "available-now":
-            stages, meanwhile = [[start] for start in starts], _nothing
-        for stage in stages:
+        for stage in [[start] for start in starts] if settings.trigger == "available-now" else [starts]:
             try:
-                watch([start() for start in stage], stop, meanwhile)
+                watch([start() for start in stage], stop)
             except StreamingQueryException as error:
                 raise _explained(error, settings, origin, problems) from error
             if stop.is_set() and settings.trigger == "available-now":
                 raise PipelineError("stopped before everything was read; run again to go on from here")
-
-
-def _nothing() -> None:
-    """A run that ends leaves old files to whoever starts it: it may be over before they are found."""
 
 
 def _bronze(
@@ -111,7 +103,9 @@ def _refine(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, problems: list[PipelineError]
 ) -> StreamingQuery:
     """Bronze to all other tables."""
-    source = spark.readStream.format("delta").option("maxBytesPerTrigger", _BYTES_PER_BATCH).load(tables.path("bronze"))
+    # What `maintain` drops from bronze has been read: its commits are nothing to read.
+    options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "skipChangeCommits": "true"}
+    source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
 
     def write(rows: DataFrame, number: int) -> None:
         with _noting(problems):

@@ -77,6 +77,8 @@ class Settings:
     """More options for the driver's JVM. `-XX:TieredStopAtLevel=1` took a third off the CPU time of half a million records."""
     shuffle_partitions: int = 4
     """Partitions of a shuffle; about twice the cores."""
+    bronze_days: float = 0.0
+    """Days for which bronze keeps a record that is read, by its Kafka timestamp; 0: for ever. `maintain` drops what is older."""
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More settings for Kafka's client, by their Kafka names (`security.protocol`, `sasl.jaas.config`, …)."""
     schema_registry: str = field(default="", repr=False)
@@ -198,6 +200,16 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
+def _days(name: str, text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days <= 36500:
+        raise SettingsError(f"{_name(name)} is {text!r}; give days, 0 to keep all, at most 36500")
+    return days
+
+
 def _whole(name: str, text: str) -> int:
     if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
         raise SettingsError(f"{_name(name)} is {text!r}; give a whole number of 1 or more")
@@ -289,4 +301,5 @@ _PARSERS = {
     "jars": find_jars,
     "driver_memory": _memory,
     "shuffle_partitions": _whole,
+    "bronze_days": _days,
 }

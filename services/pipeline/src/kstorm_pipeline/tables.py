@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 
+from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.places import delete, is_there, names_in
 
 if TYPE_CHECKING:
@@ -38,10 +39,16 @@ OWN = ("bronze", "silver", "quarantine")
 PARTITIONED_BY = {"silver": "source_bucket"}
 """The column by which a table's files are apart."""
 
+_FILES = "delta.deletedFileRetentionDuration"
+_LOG = "delta.logRetentionDuration"
+
 
 def kept(name: str) -> dict[str, str]:
-    """How long a table keeps the files that it needs no more (`housekeeping`); what somebody else sets for it stays."""
-    return {} if name == "bronze" else {"delta.deletedFileRetentionDuration": "interval 1 day"}
+    """How long a table keeps what it needs no more, for those who are reading it: files, and entries of its log.
+
+    What somebody else has set for a table stays. `refine` may have old files of bronze still to read, so these stay for longer.
+    """
+    return {_FILES: "interval 7 days" if name == "bronze" else "interval 1 day", _LOG: "interval 7 days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,7 @@ class Tables:
 
     def properties(self, spark: SparkSession, name: str) -> dict[str, str]:
         """The table's properties, Delta's and others."""
-        found = DeltaTable.forPath(spark, self.path(name)).detail().first()
-        assert found is not None, "a table has details"
-        return dict(found["properties"])
+        return DeltaLog(spark, self.path(name)).properties
 
     def set_properties(self, spark: SparkSession, name: str, properties: dict[str, str]) -> None:
         """Add properties to the table, or change them."""

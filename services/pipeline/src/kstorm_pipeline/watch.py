@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,8 +21,8 @@ _STOP_SECONDS = 45.0
 """How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
 
 
-def watch(queries: Sequence[StreamingQuery], stop: threading.Event, meanwhile: Callable[[], None]) -> None:
-    """Follow the queries until all have ended or `stop` is set; none is active afterwards. `meanwhile` is called now and then.
+def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
+    """Follow the queries until all have ended or `stop` is set; none is active afterwards.
 
     Raises StreamingQueryException as soon as one has failed.
     """
@@ -34,7 +34,6 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event, meanwhile: C
             for query, log in zip(queries, logs, strict=True):
                 active += not query.awaitTermination(_POLL_SECONDS)
                 log.look()
-            meanwhile()
         if stop.is_set():
             logger.info("stopping after the batch in hand")
             _finish_batches(queries)

@@ -1,0 +1,135 @@
+"""What tables that are written for ever need now and then; safe beside a pipeline that runs.
+
+* **Compaction.** Each batch writes a few small files. Files of less than 96 MB become one of up to 128 MB. A merge that meets it is
+  done again (`gold`); an append does not meet it.
+* **Old files.** What a merge or a compaction has replaced stays for whoever is reading it, as long as the table's property
+  `delta.deletedFileRetentionDuration` says, and is deleted then. Files of bronze only if `refine` has read them: it reads what each
+  commit of bronze added, in its time.
+* **The log.** Delta itself deletes entries that are older than the property `delta.logRetentionDuration` says, when it writes a
+  checkpoint of the table. Spark keeps the last hundred batches of each query's checkpoint.
+* **Bronze**, if a time is set: records older than it are dropped, by their Kafka timestamp, as far as `refine` has read them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.checkpoints import first_unread
+from kstorm_pipeline.conflicts import is_conflict
+from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.lookups import any_of
+from kstorm_pipeline.places import modified
+from kstorm_pipeline.report import check_there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_SMALL, _LARGE = 96 << 20, 128 << 20
+"""Bytes: files of less are put together, to files of up to so much."""
+_MOST_UNREAD = 1000
+"""Commits of bronze: with more than so many not read, nobody looks whether they have records."""
+
+
+def maintain(spark: SparkSession, settings: Settings, tables: Tables) -> Iterator[dict[str, object]]:
+    """Maintain each table in turn; yield what was done to it. Raises PipelineError if there are none.
+
+    What fails at one table is a warning, and does not keep the others from it.
+    """
+    check_there(spark, tables)
+    session = spark.newSession()
+    session.conf.set("spark.databricks.delta.optimize.minFileSize", str(_SMALL))
+    session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(_LARGE))
+    commits = may_commit(session, tables)
+    read = read_up_to(session, settings, tables)
+    all_read = read >= DeltaLog(session, tables.path("bronze")).version
+    for name in tables.names(spark):
+        started, dropped = time.monotonic(), 0
+        before = DeltaLog(session, tables.path(name)).files
+        try:
+            if commits:
+                if name == "bronze" and settings.bronze_days:
+                    dropped = drop_old(session, tables, read, settings.bronze_days)
+                compact(session, tables, name)
+            if name != "bronze" or all_read or _has_read_old_files(session, tables, read):
+                DeltaTable.forPath(session, tables.path(name)).vacuum()
+        except (PySparkException, Py4JError) as error:
+            again = "another commit came between" if is_conflict(session, error) else str(error).partition("\n")[0]
+            logger.warning("maintain: %s is left until the next time: %s", name, again)
+        seconds = round(time.monotonic() - started, 1)
+        after = DeltaLog(session, tables.path(name)).files
+        yield {"table": name, "files_before": before, "files": after, "rows_dropped": dropped, "seconds": seconds}
+
+
+def compact(spark: SparkSession, tables: Tables, name: str) -> None:
+    """Write small files of a table as larger ones; its rows stay as they are."""
+    DeltaTable.forPath(spark, tables.path(name)).optimize().executeCompaction()
+
+
+def drop_old(spark: SparkSession, tables: Tables, read: int, days: float) -> int:
+    """Drop records of bronze with a Kafka timestamp of so many days ago, of those that its version `read` has; return how many."""
+    if read < 0:
+        return 0
+    old = sf.col("timestamp") < sf.lit(datetime.now(UTC) - timedelta(days=days))
+    rows = spark.read.format("delta").option("versionAsOf", read).load(tables.path("bronze"))
+    found = rows.where(old).groupBy("partition").agg(sf.max("offset"), sf.count("*")).collect()
+    if not found:
+        return 0
+    # Bronze gets the records of a partition in their order, so those before one that is read are read.
+    done = any_of((sf.col("partition") == row[0]) & (sf.col("offset") <= row[1]) for row in found)
+    DeltaTable.forPath(spark, tables.path("bronze")).delete(old & done)
+    return sum(row[2] for row in found)
+
+
+def read_up_to(spark: SparkSession, settings: Settings, tables: Tables) -> int:
+    """The last version of bronze of which `refine` has read all for sure, or -1; the present one if nothing is left to read."""
+    unread, last = first_unread(spark, settings), DeltaLog(spark, tables.path("bronze")).version
+    left = last + 1 - unread
+    if not unread or left > _MOST_UNREAD:
+        return unread - 1
+    if left > 0:
+        commits = DeltaTable.forPath(spark, tables.path("bronze")).history(left).select("operation").collect()
+        if any(row.operation == "WRITE" for row in commits):
+            return unread - 1
+    return last
+
+
+def _has_read_old_files(spark: SparkSession, tables: Tables, read: int) -> bool:
+    """Whether what VACUUM would delete of bronze was replaced by commits that `refine` has come past."""
+    path = tables.path("bronze")
+    log = DeltaLog(spark, path)
+    written = modified(spark, f"{path}/_delta_log/{read + 1:020}.json")
+    if read >= log.version or (written is not None and time.time() - written < log.file_retention):
+        return True
+    logger.warning(
+        "maintain: old files of bronze stay, as `refine` has not read all that bronze had %d s ago", log.file_retention
+    )
+    return False
+
+
+def may_commit(spark: SparkSession, tables: Tables) -> bool:
+    """Whether the place lets two processes commit to one table: on S3 Delta needs a table in DynamoDB for that."""
+    scheme = tables.root.partition(":")[0]
+    setting = f"spark.delta.logStore.{scheme}.impl"
+    if scheme not in ("s3", "s3a", "s3n") or spark.conf.get(setting, ""):
+        return True
+    logger.warning(
+        "maintain: old files are deleted, and nothing else is done: on S3 a commit of this process and one of the pipeline could"
+        " overwrite each other. Set %s for both (Delta's S3DynamoDBLogStore)",
+        setting,
+    )
+    return False
