@@ -113,6 +113,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
+    session.conf.set("spark.sql.codegen.fallback", "false")  # what Spark cannot compile is an error, and not slow
     yield session
     session.stop()
     os.environ.clear()

@@ -1,0 +1,76 @@
+"""Readers of Delta that are not Spark read the tables as docs/tables.md says, in an environment without kstorm."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import Job
+from tests.pipeline.sink import MINUTE, NOON
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tables.md"
+NOTEBOOK = ROOT / "examples" / "wordcount" / "tables.ipynb"
+READERS = ["deltalake==1.6.6", "polars==2.1.0", "duckdb==2.0.0", "pyarrow==26.0.1"]
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the interpreter of an environment with the readers alone."""
+    place = tmp_path_factory.mktemp("readers")
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    subprocess.run([place / "bin" / "pip", "install", "--quiet", *READERS, "matplotlib"], check=True)
+    return place / "bin" / "python"
+
+
+@pytest.fixture
+def place(job: Job) -> Path:
+    """Fill tables; return the folder that they are in."""
+    for number in range(3):
+        job.sink.sentence(number, "the cat the dog", at=NOON + number * MINUTE)
+        job.run()
+    Path(job.settings.tables).joinpath("tables").symlink_to(job.settings.tables)
+    return Path(job.settings.tables)
+
+
+def said(python: Path, place: Path, program: str) -> str:
+    """What a program prints that is run beside the tables."""
+    done = subprocess.run([python, "-c", program], cwd=place, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, f"{program}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_examples_of_the_page(python: Path, place: Path) -> None:
+    """Each by itself, in the order of the page."""
+    polars, by_minute, fresh, history = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
+    assert re.search(r"the +┆ 6 .*(cat|dog) +┆ 3 ", said(python, place, polars).replace("\n", " "))
+    assert len(re.findall(r" 4 │$", said(python, place, by_minute), re.MULTILINE)) == 3
+    assert said(python, place, f"{fresh}\nprint(seen, len(fresh), fresh['occurrence'].n_unique())") == "2 12 12\n"
+    assert said(python, place, f"{history}\nprint(sorted(before['occurrences'].to_pylist()))").endswith("\n[2, 2, 4]\n")
+
+
+def test_the_versions_are_those_of_the_page() -> None:
+    """So that nobody looks for a difference that is one of versions."""
+    for name, version in (each.split("==") for each in READERS):
+        assert re.search(rf"(?i){name} {re.escape(version)}", PAGE.read_text()), name
+
+
+def test_the_notebook(python: Path, place: Path) -> None:
+    """Its cells run one after the other, and what they show is true."""
+    found = json.loads(NOTEBOOK.read_text())["cells"]
+    cells = ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
+    shown = [re.sub(r"(?ms)^(?=[\w.]+\(.*\Z)", "shown = ", cell) for cell in cells]
+    setup, far, words, minutes, quarantine = shown
+    checks = [
+        "import matplotlib; matplotlib.use('agg')",
+        *(setup, far, "assert shown.row(0)[:2] == (12, 2), shown"),
+        *(words, "assert shown.rows() == [('the', 6), ('cat', 3), ('dog', 3)], shown"),
+        *(minutes, "assert [row[1] for row in minutes.rows()] == [4, 4, 4], minutes"),
+        *(quarantine, "assert shown.is_empty(), shown"),
+    ]
+    said(python, place, "\n".join(checks))
