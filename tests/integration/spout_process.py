@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
 from kstorm.kafka import KAFKA, KafkaPorts, KafkaSpout, SchemeAsMultiScheme, StringScheme
@@ -19,6 +22,8 @@ from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.topology import BasicBolt, Config, TopologyBuilder, TopologyContext
 from tests.integration.kafka_topic import Topic
 from tests.spout_collector import SpoutCollector
+
+FINISHED = "words.__finished"
 
 
 @dataclass
@@ -44,6 +49,27 @@ class Collector(SpoutCollector):
         letter["on_stored"]()
 
 
+class PolledWriter:
+    """A `RecordWriter` for the topic of finished ranges, without an event loop; it is polled by whoever has the process."""
+
+    def __init__(self, topic: Topic) -> None:
+        admin = AdminClient(topic.client_config)  # the request ends with its client
+        admin.create_topics([NewTopic(FINISHED, 1, 1)])[FINISHED].exception(30)  # another process has made it, perhaps
+        self.producer = Producer({**topic.client_config, "linger.ms": 0})
+
+    def write(self, topic: str, key: Any, value: Any, on_delivery: Any, headers: Any = None) -> None:
+        """See `RecordWriter`."""
+        self.producer.produce(topic, value, key, on_delivery=on_delivery)
+
+    def write_batch(self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None) -> None:
+        """No spout does that."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """See `RecordWriter`."""
+        self.producer.flush(4)
+
+
 class SpoutProcess:
     """A spout task as a process of its own would have it: own clients, own session. `zookeeper` and `kafka` are where the
     process has those, by default Kafka is where the topic is."""
@@ -60,20 +86,26 @@ class SpoutProcess:
             partial(KafkaSource, client_config=client_config),
             self.stores.open,
             partial(KafkaWriter, client_config),
-            partial(KafkaWriter, client_config),
+            lambda _: self.writer,
             deployment,
         )
+        self.writer = PolledWriter(topic)
         builder = TopologyBuilder("words")
         builder.set_spout("lines", self.spout)
         builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
         self.spout.open(Config(), TopologyContext(builder.build(), "lines", 0, {KAFKA: ports}), self.collector)
+
+    def next_tuple(self) -> None:
+        """Once; what Kafka has answered is heard of."""
+        self.spout.next_tuple()
+        self.writer.producer.poll(0)
 
     def until(self, condition: Callable[[], object], timeout: float = 20.0) -> None:
         """Calls `next_tuple` until the condition is true."""
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, f"not within {timeout} s; errors: {self.collector.errors}"
-            self.spout.next_tuple()
+            self.next_tuple()
             time.sleep(0.002)
 
     def emit(self, count: int) -> None:

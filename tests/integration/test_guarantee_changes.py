@@ -13,6 +13,7 @@ from kstorm.cli.__main__ import main
 from kstorm.core.exact.unfinished import MARK, Left
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, make_topics, running
+from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.test_exactly_once import check_exactly
 
 Run = Callable[[str], AbstractContextManager[Engine]]
@@ -104,6 +105,13 @@ def test_moving_the_position(
     check_exactly(engine, text + text[240:], times=2)
     shown = command(engine, capsys, "show")
     assert re.search(r"│\s*100 │\s*100 │", shown)
+    ranges = finished_ranges(kafka.bootstrap, f"{topic_prefix}.__finished")
+    for partition in range(SOURCE_PARTITIONS):
+        own = [found for found in ranges if found.partition == partition]
+        moves = [(skip.start, skip.end, skip.why.split()[2]) for found in own for skip in found.skipped]
+        assert moves == [(100, 0, "reset"), (0, 40, "set")]
+        assert offsets_in([found for found in own if not found.skipped]) == set(range(100))
+        assert sum(found.n.get("acked", 0) + found.n.get("committed", 0) for found in own) == 160
 
 
 def test_what_exactly_once_has_left_unfinished_is_not_lost_by_at_least_once(

@@ -49,7 +49,7 @@ def test_two_processes_never_read_one_partition(topic: Topic, zookeeper: Embedde
     topic.produce(b"5")
     first.until(lambda: len(first.collector.emitted) == 6)
     for _ in range(50):
-        second.spout.next_tuple()
+        second.next_tuple()
         time.sleep(0.01)
     assert second.collector.emitted == {}
     first.stop()
@@ -169,7 +169,7 @@ def test_topics_that_match_have_nodes_of_their_own(
     with zookeeper_client(zookeeper.connect) as client:
 
         def stored(name: str) -> Any:
-            process.spout.next_tuple()
+            process.next_tuple()
             node = f"{root}/{name}/partition_0"
             content = client.get(node)[0] if client.exists(node) else b""
             return json.loads(content)["offset"] if content else None

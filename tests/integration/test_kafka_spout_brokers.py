@@ -12,7 +12,7 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.old_kafka import OldKafka
-from tests.integration.spout_process import SpoutProcess, stored_offset
+from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offset
 
 
 @pytest.mark.parametrize("kind", [KafkaHosts, ZkHosts])
@@ -26,14 +26,15 @@ def test_a_new_leader_is_followed_and_nothing_is_read_again(
         both = f"{one.bootstrap},{two.bootstrap}"
         admin = AdminClient({"bootstrap.servers": both, "log_level": 0})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
-        admin.create_topics([NewTopic(topic_prefix, 1, replica_assignment=[[1, 2]])])[topic_prefix].result(30)
+        for name in (topic_prefix, FINISHED):
+            admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2]])])[name].result(30)
         topic, rest = Topic(topic_prefix, one), Topic(topic_prefix, two)
         topic.produce(b"0", b"1", b"2")
         hosts = KafkaHosts(both, 0.5) if kind is KafkaHosts else ZkHosts(connect, refresh_freq_secs=0.5)
         process = SpoutProcess(topic, zookeeper.connect, hosts=hosts)
 
         def leads(broker: OldKafka) -> bool:
-            process.spout.next_tuple()
+            process.next_tuple()
             known = process.spout._source.partitions(topic.name) or {}
             return known.get(topic.at()) == Broker.from_string(broker.bootstrap)
 

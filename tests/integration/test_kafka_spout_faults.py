@@ -121,7 +121,7 @@ def test_at_the_limit_failed_messages_are_still_retried(topic: Topic, zookeeper:
     process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3)
     process.emit(3)
     for _ in range(50):
-        process.spout.next_tuple()
+        process.next_tuple()
     assert process.collector.values == ["0", "1", "2"]
     for id in list(process.collector.emitted.values()):
         process.spout.fail(id)

@@ -77,7 +77,7 @@ def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(topic: Topic, zookeepe
     with zookeeper_client(zookeeper.connect) as client:
         before = client.get(f"{root}/partition_0")[1].version
         for _ in range(200):
-            process.spout.next_tuple()
+            process.next_tuple()
         assert process.spout.metrics()["throttled"] == 1
         process.ack(0)
         process.until_stored(1)
@@ -96,7 +96,7 @@ def test_the_group_of_the_spouts_id_shows_its_offset(
     onlooker = Consumer({**topic.client_config, "group.id": topic.config().id})
 
     def shown() -> int:
-        process.spout.next_tuple()
+        process.next_tuple()
         return int(onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset)
 
     process.emit(10)

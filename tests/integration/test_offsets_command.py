@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from tests.conftest import Eventually
+from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.kafka_topic import Topic
-from tests.integration.spout_process import SpoutProcess, stored_offset
+from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offset
 
 Command = Callable[..., tuple[object, str, str]]
 
@@ -81,6 +83,19 @@ def test_reset_to_the_start_has_everything_read_again(
     again.emit(3)
     assert again.collector.values == ["a", "b", "c"]
     again.stop()
+
+
+def test_what_is_skipped_is_said_with_who_and_why(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> None:
+    """Before it is skipped; so every offset below the stored one is in some range."""
+    topic.create().produce(*[b"x"] * 5)
+    read_and_ack(topic, zookeeper, 3)
+    assert offsets("reset", "--to", "latest")[0] == 0
+    ranges = [found for found in finished_ranges(topic.kafka.bootstrap, FINISHED) if found.topic == topic.name]
+    assert offsets_in(ranges) == set(range(5))
+    (skipped,) = [skip for found in ranges for skip in found.skipped]
+    assert (skipped.start, skipped.end, skipped.why) == (3, 5, "kstorm offsets reset --to latest")
+    assert skipped.who.endswith(f"@{socket.gethostname()}")
+    assert {found.reading for found in ranges} == {topic.config().zk_path}
 
 
 @pytest.mark.parametrize(
@@ -205,6 +220,7 @@ def test_a_spout_of_several_topics(
     """All its topics are shown and moved, each under its own node; one alone is named by its own place."""
     for name in ("a", "b"):
         Topic(f"{topic.name}.{name}", topic.kafka).create().produce(b"x", b"y")
+    Topic("several.__finished", topic.kafka).create()
     (tmp_path / "several_topics.py").write_text(
         "from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig\n"
         "from kstorm.topology import BasicBolt, TopologyBuilder\n"

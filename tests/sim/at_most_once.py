@@ -9,14 +9,20 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, cast
 
+from kazoo.exceptions import NoNodeError
+
+from kstorm.errors import BrokerError
 from kstorm.kafka import KAFKA, KafkaHosts, KafkaPorts, KafkaSpout, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.finished import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import OffsetStore, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
 from kstorm.testing.scheduler import Step
 from kstorm.topology import Config, Placed, SpoutOutputCollector, TopologyBuilder, TopologyContext
-from tests.sim.kafka_source import TOPIC, Reader, SourceTopic
+from tests.sim.finished import SimulatedWriter
+from tests.sim.kafka_source import TOPIC, SourceTopic
+from tests.sim.reader import Reader
 from tests.sim.truth import Truth
 from tests.sim.zookeeper import SimulatedSession
 
@@ -62,8 +68,9 @@ class Emissions:
             raise AtMostOnceError(f"seed {self._seed}: {self.twice[0]!r} was emitted twice")
 
     def report_error(self, error: BaseException) -> None:
-        """There is nothing to report."""
-        raise error
+        """There is nothing to report but that Kafka refused a range, which it does here."""
+        if not isinstance(error, BrokerError):
+            raise error
 
 
 class Process:
@@ -79,12 +86,14 @@ class Process:
         def open_offsets(config: SpoutConfig, context: TopologyContext) -> OffsetStore:
             return ZooKeeperOffsets(self.session, config, {})
 
+        self.writer = SimulatedWriter(topic.finished, self)
+
         def refuse(*_: object) -> Any:
-            raise AssertionError("a spout writes no records")
+            raise AssertionError("a spout has a writer of its own")
 
         builder = TopologyBuilder("simulated")
         builder.set_spout("source", self.spout)
-        resources = {KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, refuse)}
+        resources = {KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, lambda _: self.writer)}
         context = TopologyContext(builder.build(), "source", 0, resources)
         self.spout.open(Config(), context, cast(SpoutOutputCollector, emissions))
 
@@ -96,7 +105,7 @@ class Process:
 
     def step(self, random: Random) -> None:
         """Either its session or its spout does something."""
-        steps = self.session.ready()
+        steps = self.session.ready() + self.writer.ready()
         if steps and random.random() < 0.5:
             random.choice(steps)()
         else:
@@ -112,6 +121,8 @@ class Process:
     def end(self) -> None:
         """In good order."""
         self.spout._coordinator.close()
+        self.writer.flush()
+        self.spout._coordinator.abandon()
         self.spout._shut()
 
 
@@ -124,6 +135,8 @@ def explore_at_most_once(seed: int) -> None:
     emissions = Emissions(seed)
     gentle = random.random() < 0.3
     topic.zookeeper.lossy = 0.0 if gentle else random.choice((0.0, 0.1, 0.3))
+    topic.finished.lossy = topic.zookeeper.lossy
+    topic.finished.judge = lambda partition, found: _check_claims(found)
     processes = [Process(topic, emissions) for _ in range(_PROCESSES)]
     for _ in range(_STEPS):
         number, chance = random.randrange(_PROCESSES), random.random()
@@ -140,6 +153,7 @@ def explore_at_most_once(seed: int) -> None:
             processes[number].dead = True
             processes[number] = Process(topic, emissions)
         emissions.check()
+        _check_coverage(topic, seed)
     _calm_down(topic, processes, random, seed)
     emissions.check()
     if gentle and len(emissions.seen) < len(log):
@@ -148,8 +162,21 @@ def explore_at_most_once(seed: int) -> None:
         )
 
 
+def _check_claims(found: FinishedRange) -> None:
+    """Nothing else can be said of what was claimed."""
+    if found.n.keys() - {"claimed", "skipped"}:
+        raise AtMostOnceError(f"{found} says more than can be known")
+
+
+def _check_coverage(topic: SourceTopic, seed: int) -> None:
+    stored = _stored(topic)
+    gap = None if stored is None else topic.finished.gap(_PARTITION, stored)
+    if gap is not None:
+        raise AtMostOnceError(f"seed {seed}: {stored} is stored, and offset {gap} is in no finished range")
+
+
 def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random, seed: int) -> None:
-    topic.zookeeper.lossy = 0.0
+    topic.zookeeper.lossy = topic.finished.lossy = 0.0
     topic.zookeeper.expire_the_dead()
     end = topic.logs[_PARTITION][-1].at + 1
     for _ in range(_CALM_STEPS):
@@ -163,5 +190,8 @@ def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random,
 
 def _stored(topic: SourceTopic) -> int | None:
     path = f"{_CONFIG.zk_path}/partition_0"
-    data, _ = topic.zookeeper.read(path, None)
+    try:
+        data, _ = topic.zookeeper.read(path, None)
+    except NoNodeError:
+        return None
     return None if data == NOTHING else StoredOffset.from_json(data, _PARTITION, path).offset

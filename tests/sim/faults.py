@@ -138,12 +138,13 @@ class Striker(Adversary):
             self._cluster.disturb(0.0, self.draw(0.0, 0.1))
         if self._source is not None:
             self._source.zookeeper.lossy = self._lossy
+            self._source.finished.lossy = 0.0 if self._weather in CALM else self._lossy
 
     def end(self) -> None:
         """See `Adversary.end`."""
         super().end()
         if self._source is not None:
-            self._source.zookeeper.lossy = 0.0
+            self._source.zookeeper.lossy = self._source.finished.lossy = 0.0
             self.start_zookeeper()
 
     def lay_the_dead_to_rest(self) -> None:

@@ -2,7 +2,7 @@
 
 What is checked at each write of an offset into ZooKeeper: every message below it was processed completely in one
 attempt, or held nothing to process, or is among the dead letters; the offset does not go back; nobody moves it after
-another has taken the lock over.
+another has taken the lock over; and every offset below it is in a finished range (`tests.sim.finished`), which tells the truth.
 """
 
 from collections import defaultdict
@@ -13,21 +13,22 @@ from typing import Any, NamedTuple, cast
 
 from kstorm.core.dead_letters import decode_letter
 from kstorm.kafka import KafkaHosts, KafkaMessageId, KafkaSpout, SpoutConfig
-from kstorm.kafka.config import EARLIEST_TIME
+from kstorm.kafka.finished import FinishedRange
 from kstorm.kafka.offsets import StoredOffset
-from kstorm.kafka.ports import KAFKA, Broker, KafkaPorts, Partition, SourceFault
+from kstorm.kafka.ports import KAFKA, KafkaPorts, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets
 from kstorm.testing.processes import PROCESS, SpoutProcess
 from kstorm.topology import Config, Fields, Placed, SpoutOutputCollector, TopologyContext
 from tests.sim.components import FIELDS
+from tests.sim.finished import FinishedLog, SimulatedWriter
 from tests.sim.moods import Moods
+from tests.sim.reader import Reader
 from tests.sim.slow import give_way
 from tests.sim.truth import Message, Truth
 from tests.sim.zookeeper import SimulatedSession, SimulatedZooKeeper
 
 TOPIC = "source"
-_BROKER = Broker("simulated", 9092)
 _BAD, _LATE, _EMPTY, _NONE, _NARROW = b"bad ", b"late ", b"empty ", b"none ", b"narrow "
 _ODD = (_BAD, _LATE, _EMPTY, _NONE, _NARROW)
 
@@ -74,6 +75,7 @@ class SourceTopic:
     partitions: int
     logs: dict[Partition, list[Record]] = field(default_factory=dict)
     zookeeper: SimulatedZooKeeper = field(init=False)
+    finished: FinishedLog = field(init=False)
     letters: Callable[[], Sequence[bytes]] = lambda: ()
     """The records of the dead letters' topic."""
     _trees: defaultdict[tuple[Partition, int], defaultdict[tuple[int, int, int], list[int]]] = field(
@@ -84,9 +86,11 @@ class SourceTopic:
     gives_up: bool = False
     """Whether the spout makes a dead letter of a message that fails again and again."""
     _tuples: int = 1
+    _opening: Any = None
 
     def __post_init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(self.random, self._judge_offset)
+        self.finished = FinishedLog(self.random, self._judge_range)
         self.logs = {Partition(TOPIC, number): [] for number in range(self.partitions)}
         odd = self.random.random() < 0.3
         for message in range(self.truth.messages):
@@ -128,11 +132,16 @@ class SourceTopic:
         def refuse(*_: object) -> Any:
             raise AssertionError("no simulated bolt writes to Kafka")
 
-        return {KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, refuse)}
+        return {KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, self._open_writer)}
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> ZooKeeperOffsets:
-        session = SimulatedSession(self.zookeeper, context.resources[PROCESS])
+        self._opening = context.resources[PROCESS]
+        session = SimulatedSession(self.zookeeper, self._opening)
         return ZooKeeperOffsets(session, config, {"task": context.task_index})
+
+    def _open_writer(self, _: Mapping[str, Any]) -> SimulatedWriter:
+        """Of the spout that has just opened its offsets."""
+        return SimulatedWriter(self.finished, self._opening)
 
     # The checker.
 
@@ -172,6 +181,11 @@ class SourceTopic:
         owner = self.zookeeper.owner(f"{root}/locks/{name}")
         if owner not in (None, by) and self.zookeeper.writers[path] == owner:
             self.truth.violations.append(f"the offset of {_name(*partition)} was moved under another's lock")
+        gap = self.finished.gap(partition, offset)
+        if gap is not None:
+            self.truth.violations.append(
+                f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, gap)} is in no finished range"
+            )
         letters: set[tuple[int, int]] | None = None
         for record in self.logs[partition]:
             if record.at >= offset:
@@ -182,11 +196,37 @@ class SourceTopic:
             if not self._is_done(record):
                 letters = self._letters() if letters is None else letters
                 if (partition.partition, record.at) not in letters:
-                    self.truth.violations.append(
-                        f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, record.at)} "
-                        "is not finished"
-                    )
+                    self.passed(partition, offset, record)
             self.truth.finished.add(message)
+
+    def passed(self, partition: Partition, offset: int, record: Record) -> None:
+        """The stored offset moved past a message that is not finished."""
+        self.truth.violations.append(
+            f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, record.at)} is not finished"
+        )
+
+    def _judge_range(self, partition: Partition, found: FinishedRange) -> None:
+        """Its counts are those of the log, and what it says is acked was processed completely."""
+        skipped = sum(skip.end - skip.start for skip in found.skipped)
+        there = [record for record in self.logs[partition] if found.start <= record.at < found.end]
+        dead = {offset for run in found.dead for offset in range(*run)}
+        empty = [record.at for record in there if record.content.startswith(_EMPTY)]
+        expected = {
+            "acked": len(there) - len(empty) - len(dead),
+            "absent": found.end - found.start - len(there) - skipped,
+            "empty": len(empty),
+            "dead": len(dead),
+            "skipped": skipped,
+        }
+        if found.n != {outcome: count for outcome, count in expected.items() if count}:
+            self.truth.violations.append(f"{found} should count {expected}")
+        letters = self._letters() if dead else set()
+        for record in there:
+            if record.message in self.truth.finished:
+                continue
+            done = (partition.partition, record.at) in letters if record.at in dead else self._is_done(record)
+            if not done:
+                self.truth.violations.append(f"{found} has {_name(partition, record.at)}, which is not finished")
 
     def _message(self, partition: Partition, offset: int) -> Message:
         return next(record.message for record in self.logs[partition] if record.at == offset)
@@ -200,83 +240,6 @@ class SourceTopic:
     def _letters(self) -> set[tuple[int, int]]:
         letters = map(decode_letter, self.letters())
         return {(letter.partition, letter.offset) for letter in letters if letter.topic == TOPIC}
-
-
-class Reader:
-    """A `SourceReader`: reads when it likes, as much as it likes."""
-
-    def __init__(self, topic: SourceTopic) -> None:
-        self._topic = topic
-        self._known: dict[Partition, Broker] | None = None
-        self._positions: dict[Partition, int] = {}
-        self._paused: set[Partition] = set()
-        self._asked: set[tuple[Partition, int]] = set()
-
-    def refresh(self, topic: str) -> None:
-        """Done at once."""
-        self._known = dict.fromkeys(self._topic.logs, _BROKER)
-
-    def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """As looked up."""
-        return self._known
-
-    def offset_for(self, partition: Partition, time: int) -> int | None:
-        """Answered at the second call."""
-        asked = (partition, time)
-        if asked not in self._asked:
-            self._asked.add(asked)
-            return None
-        self._asked.discard(asked)
-        log = self._topic.logs[partition]
-        return log[0].at if time == EARLIEST_TIME and log else 0
-
-    def assign(self, partition: Partition, offset: int) -> None:
-        """Reads from there."""
-        self._positions[partition] = offset
-        self._paused.discard(partition)
-
-    def unassign(self, partition: Partition) -> None:
-        """Reads it no more."""
-        self._positions.pop(partition, None)
-
-    def pause(self, partition: Partition) -> None:
-        """For now."""
-        self._paused.add(partition)
-
-    def resume(self, partition: Partition) -> None:
-        """Again."""
-        self._paused.discard(partition)
-
-    def read(self, max_messages: int) -> Sequence[Record]:
-        """A few messages of some partition."""
-        chance = self._topic.random
-        found = [
-            (partition, rest)
-            for partition, position in self._positions.items()
-            if partition not in self._paused
-            and (rest := [record for record in self._topic.logs[partition] if record.at >= position])
-        ]
-        if not found:
-            return ()
-        partition, rest = chance.choice(found)
-        read = rest[: chance.randint(1, len(rest))]
-        self._positions[partition] = read[-1].at + 1
-        return read
-
-    def faults(self) -> Sequence[SourceFault]:
-        """None."""
-        return ()
-
-    def end_offset(self, partition: Partition) -> int | None:
-        """Unknown."""
-        return None
-
-    def commit(self, partition: Partition, offset: int) -> None:
-        """Shown to nobody."""
-
-    def close(self) -> None:
-        """Reads nothing any more."""
-        self._positions.clear()
 
 
 class SimulatedKafkaSpout(KafkaSpout):
@@ -324,6 +287,8 @@ class SimulatedKafkaSpout(KafkaSpout):
         """As the spout does, but on this thread; may raise. Others go on meanwhile."""
         self._coordinator.commit()
         self._coordinator.close()
+        await self._finished.close()
+        self._coordinator.abandon()
         await give_way()
         self._shut()
         self._moods.speak(self._topic.truth, "close")

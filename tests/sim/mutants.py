@@ -18,6 +18,7 @@ from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.lease import NOTHING, Lease
 from tests.sim.at_most_once import explore_at_most_once
 from tests.sim.engine_mutants import engine_mutants
+from tests.sim.finished_mutants import finished_mutants
 from tests.sim.leases import explore_leases
 from tests.sim.ledger_schedules import explore
 from tests.sim.mutant import Mutant, crashing, gentle, storm
@@ -217,6 +218,7 @@ def mutants() -> list[Mutant]:
         Mutant("ZooKeeper: who gets the lock back checks who had it meanwhile", _resumed_unseen, explore_leases),
         Mutant("ZooKeeper: a write whose answer was lost is known again", _lost_answers_mean_fenced, explore_leases),
         Mutant("ZooKeeper: it is known by its version too", _own_writes_known_by_content, explore_leases),
+        *finished_mutants(),
         *user_code_mutants(),
         *engine_mutants(),
     ]

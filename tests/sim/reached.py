@@ -32,9 +32,11 @@ MODULES: Final = (
     "kstorm.core.spreading",
     "kstorm.core.state",
     "kstorm.kafka.coordinator",
+    "kstorm.kafka.finished",
     "kstorm.kafka.partition_manager",
     "kstorm.kafka.retry",
     "kstorm.kafka.spout",
+    "kstorm.kafka.storing",
     "kstorm.runtime.zookeeper.lease",
 )
 """What runs in the simulation exactly as in production."""

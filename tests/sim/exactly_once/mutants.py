@@ -31,6 +31,7 @@ from kstorm.testing.world import World
 from tests.sim.engine_mutants import earlier_tenures, lives_on, offsets_first, unstable_offsets
 from tests.sim.exactly_once.small import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
+from tests.sim.finished_mutants import range_mutants
 from tests.sim.mutant import Mutant
 
 Off = Callable[[], AbstractContextManager[object]]
@@ -280,4 +281,5 @@ def mutants() -> list[Mutant]:
     return [
         *(Mutant(f"exactly once, {rule}", off, explore_exactly_once, 1000) for rule, off in rules),
         *(Mutant(f"exactly once, {rule}", off, explore_small_world, 4000) for rule, off in small),
+        *range_mutants(),
     ]

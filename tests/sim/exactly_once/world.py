@@ -87,7 +87,7 @@ def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
     for _ in range(_FAULTS):
         for _ in range(random.randint(1, 12)):
             cluster.step()
-        fault = _draw(cluster, random.choice(names), random)
+        fault = strike(cluster, random.choice(names), random)
         struck[fault] += 1
     cluster.disturb()
     cluster.heal()
@@ -95,8 +95,8 @@ def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
     return struck
 
 
-def _draw(cluster: LocalCluster, name: str, random: Random) -> str:
-    """Does one thing, and says what."""
+def strike(cluster: LocalCluster, name: str, random: Random) -> str:
+    """Does one thing to a component, and says what."""
     tasks = cluster.topology.component(name).num_tasks if name != "acker" else 2
     process = random.randrange(cluster.executors(name))
     faults: dict[str, tuple[int, Callable[[], object]]] = {
@@ -137,12 +137,12 @@ def _reckon(cluster: LocalCluster) -> None:
     expect_once("parts", rows(cluster, topology.bolt_topic("parts")), parts)
     by_key = expect_counts((key, count) for _, key, _, count in counted)
     left = {**_left(cluster), "dead letters": len(cluster.dead_letters)}
-    _expect(not any(left.values()), f"when all was done there were left: {left}")
+    expect(not any(left.values()), f"when all was done there were left: {left}")
     cluster.crash("count", disk="lost")  # what counts is what is recovered
     for task in range(2):
         state = cluster.instance("count", task).state  # type: ignore[union-attr]
         for key, found in state.items():
-            _expect(len(found) == len(by_key.get(key, [])), f"the state of {key!r} has {found}")
+            expect(len(found) == len(by_key.get(key, [])), f"the state of {key!r} has {found}")
 
 
 def rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
@@ -154,7 +154,7 @@ def rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
 def expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
     """That each of those is there, once, and nothing else."""
     found, wanted = Counter(found), Counter(wanted)
-    _expect(found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
+    expect(found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
 
 
 def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
@@ -163,10 +163,11 @@ def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     for key, count in found:
         by_key.setdefault(key, []).append(count)
     for key, counts in by_key.items():
-        _expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
+        expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
     return by_key
 
 
-def _expect(held: bool, else_say: str) -> None:
+def expect(held: bool, else_say: str) -> None:
+    """Raises `ViolationError` if it did not hold."""
     if not held:
         raise ViolationError(else_say)

@@ -18,6 +18,7 @@ from kstorm.kafka import (
     SpoutConfig,
     StoredOffset,
 )
+from kstorm.kafka.finished import FinishedRange, decode_range
 from kstorm.kafka.ports import (
     Broker,
     Headers,
@@ -228,7 +229,8 @@ class FakeOffsets:
         self.under_way.clear()
 
     def stored_offset(self, partition: Partition) -> int | None:
-        return self.offset(partition.partition)
+        stored = self.stored.get(partition)
+        return None if stored is None else stored.offset
 
     def release(self, partition: Partition) -> None:
         self.standing.pop(partition, None)
@@ -259,6 +261,12 @@ class FakeWriter:
     headers: list[Headers] = field(default_factory=list)
     """Of those records that have some, in order."""
     closed: bool = False
+    finished: list[FinishedRange] = field(default_factory=list)
+    """What was said to be finished, and is in Kafka."""
+    refuses: str = ""
+    """Why it takes no such range."""
+    holds: bool = False
+    """Whether such ranges are among the `records`, for the test to say what the broker did."""
 
     def write_batch(
         self,
@@ -280,7 +288,12 @@ class FakeWriter:
         headers: Headers | None = None,
     ) -> None:
         self.headers += [headers] if headers is not None else []
-        self.records.append((topic, key, value, on_delivery))
+        if not topic.endswith(".__finished") or self.holds:
+            self.records.append((topic, key, value, on_delivery))
+            return
+        if not self.refuses:
+            self.finished.append(decode_range(value or b""))
+        on_delivery(self.refuses or None, None)
 
     async def close(self) -> None:
         self.closed = True

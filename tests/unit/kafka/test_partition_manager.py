@@ -378,3 +378,22 @@ def test_calls_a_message_that_is_taken(collector: "FakeCollector") -> None:
         assert manager.take(0.0, 1000, 1000, rows, ids) == 1000
         made = calls()
     assert made / 1000 < 11.5
+
+
+def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "FakeCollector") -> None:
+    """Of ten thousand that were acked as of one; a commit is every two seconds."""
+    made = []
+    for count in (1, 10_000):
+        manager = make(collector, max_uncommitted_offsets=20_000)
+        emit_all(collector, manager, *map(message, range(count)))
+        for _, id in collector.take():
+            manager.ack(id)
+        with counting_calls() as calls:
+            offset = manager.commit()
+            assert offset == count
+            found = manager.outcomes.until(offset)
+            assert found is not None
+            found.encode()
+            manager.outcomes.confirmed(offset)
+            made.append(calls())
+    assert made[0] == made[1] < 120

@@ -84,6 +84,7 @@ class OnePartition(RuleBasedStateMachine):
         self.committed = 0
         self.in_flight: list[KafkaMessageId] = []
         self.letters_given: list[tuple[int, Callable[[], None]]] = []
+        self.buried: set[int] = set()
 
     @rule(gap=st.integers(0, 3), value=st.sampled_from([b"a", b"ab", b"ab", b"abc", b" ", b"!", b"?", b"a?b"]))
     def produce(self, gap: int, value: bytes) -> None:
@@ -144,6 +145,7 @@ class OnePartition(RuleBasedStateMachine):
         offset, stored = letter
         assert offset not in self.finished, "a finished message is no dead letter"
         self.finished.add(offset)
+        self.buried.add(offset)
         stored()
 
     @rule()
@@ -151,7 +153,25 @@ class OnePartition(RuleBasedStateMachine):
         offset = self.manager.commit()
         if offset is not None:
             assert offset >= self.committed, "the offset never moves back"
+            self.check_outcomes(self.committed, offset)
             self.committed = offset
+
+    def check_outcomes(self, start: int, end: int) -> None:
+        """What is told of the messages below the offset is what became of them."""
+        found = self.manager.outcomes.until(end)
+        there = [offset for offset in self.read if start <= offset < end]
+        empty = [offset for offset in there if self.read[offset].isspace()]
+        dead = [offset for offset in there if offset in self.buried]
+        expected = {
+            "acked": len(there) - len(empty) - len(dead),
+            "absent": end - start - len(there),
+            "empty": len(empty),
+            "dead": len(dead),
+        }
+        assert (found.n if found else {}) == {outcome: count for outcome, count in expected.items() if count}
+        again = {offset for first, behind, _ in (found.retried if found else ()) for offset in range(first, behind)}
+        assert again == {offset for offset in there if self.emissions.get(offset, 0) > 1}
+        self.manager.outcomes.confirmed(end)
 
     @invariant()
     def nothing_unfinished_is_below_the_offset(self) -> None:

@@ -191,4 +191,4 @@ def test_by_default_it_ends_the_process() -> None:
     ended = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
-    assert "a KafkaBolt's producer can write no more to topic 'counts' of Kafka at kafka:9092" in ended.stderr
+    assert "a producer can write no more to topic 'counts' of Kafka at kafka:9092" in ended.stderr

@@ -56,6 +56,13 @@ def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise(
     assert settings(month, "t.split")["retention.ms"] == "86400000"
 
 
+def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_otherwise() -> None:
+    """And never deleted for its size."""
+    found = settings(make(), "t.__finished")
+    assert (found["retention.ms"], found["retention.bytes"]) == ("31536000000", "-1")
+    assert settings(make(Config(topology_finished_retention_secs=None)), "t.__finished")["retention.ms"] == "-1"
+
+
 def test_the_longest_frame_of_any_component_fits() -> None:
     """A component may have a limit of its own, and sends to others' topics."""
     for topic in ("t.count", "t.__acker"):

@@ -12,6 +12,7 @@ import pytest
 
 from examples.wordcount.topology import build
 from kstorm.kafka import KafkaBolt, KafkaSpout, SpoutConfig
+from kstorm.kafka.finished import decode_range
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 from kstorm.testing.placement import DiskFate, Heir
@@ -53,6 +54,13 @@ def expect_each_once(kafka: FakeKafka, cluster: LocalCluster) -> None:
     assert (cluster.pending, cluster.open_trees, cluster.unsettled, cluster.dead_letters) == (0, 0, 0, [])
     source = source_of(cluster.topology)
     assert [kafka.stored_offset(source, partition) for partition in (0, 1)] == [10, 10]
+    assert [finished(kafka, cluster.topology, partition) for partition in (0, 1)] == [set(range(10))] * 2
+
+
+def finished(kafka: FakeKafka, topology: Topology, partition: int) -> set[int]:
+    """The offsets of a partition that are in a range."""
+    ranges = [decode_range(record.value() or b"") for record in kafka.records(topology.finished_topic)]
+    return {offset for own in ranges if own.partition == partition for offset in range(own.start, own.end)}
 
 
 @pytest.mark.parametrize("seed", range(3))

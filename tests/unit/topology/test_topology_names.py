@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kstorm.errors import TopologyError
+from kstorm.testing import FeederSpout
 from kstorm.topology import (
     Bolt,
     Config,
@@ -76,6 +77,15 @@ def test_topics_have_one_partition_a_task() -> None:
         "wc.__dead_letters": 1,
     }
     assert topology.changelogs() == {"wc.count.__state": 3, "wc.__acker.__ledger": 4}
+
+
+def test_spouts_with_positions_have_a_topic_of_what_they_finished() -> None:
+    """One for all, of one partition; spouts of queues have no offsets."""
+    builder = TopologyBuilder("t")
+    builder.set_spout("lines", FeederSpout("line"), 3)
+    topology = builder.build()
+    assert topology.topics()["t.__finished"] == 1
+    assert topology.finished_topic == "t.__finished"
 
 
 def test_without_ackers_there_are_no_acker_topics() -> None:

@@ -9,6 +9,7 @@ position in Kafka is moved along.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -18,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.cli.moves import note_moves
 from kstorm.cli.positions import move_positions, positions_of
 from kstorm.cli.reading import Reading, ReadingOptions, find_reading
 from kstorm.cli.source_log import Log, SourceLog, open_log
@@ -71,7 +73,10 @@ def set_(
     """Stores an offset for each of some partitions; the spout reads on from there."""
     offsets = dict(map(parse_pair, pairs))
     reading = find_reading(options)
-    _move(reading, lambda logs: {_partition(logs, number): Target(offset) for number, offset in offsets.items()})
+    command = f"kstorm offsets set {' '.join(pairs)}"
+    _move(
+        reading, lambda logs: {_partition(logs, number): Target(offset) for number, offset in offsets.items()}, command
+    )
 
 
 @app.command()
@@ -93,22 +98,30 @@ def reset(
     def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:
         return dict.fromkeys(logs if not partition else [_partition(logs, number) for number in partition], target)
 
-    _move(reading, choose)
+    _move(reading, choose, f"kstorm offsets reset --to {to}")
 
 
-def _move(reading: Reading, choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]]) -> None:
-    """`choose` says where each partition that shall be moved is to go."""
+def _move(
+    reading: Reading, choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]], command: str
+) -> None:
+    """`choose` says where each partition that shall be moved is to go; `command` is what the operator gave."""
     with _nodes(reading) as nodes, open_log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
         changes = _changes(reading, nodes, logs, wanted)
+        nodes.check_free(changes)
+        group = _group(reading, (node for node, _ in changes.values()))
+        followed = [partition for partition, (node, _) in changes.items() if node.stored and node.stored.group]
+        positions = positions_of(reading.settings, group, followed) if followed else {}
+        unsaid = note_moves(reading, changes, positions, command)
         nodes.write(changes)
         log.show_as_group(wanted)
-        group = _group(reading, (node for node, _ in changes.values()))
         left_behind = move_positions(reading.settings, group, wanted) if group else ""
     for partition, (node, stored) in changes.items():
         before = "none" if node.stored is None else node.stored.offset
         print(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
+    if unsaid:
+        print(f"an audit will not know who has moved them: {unsaid}", file=sys.stderr)
     if left_behind:
         print(
             f"the position of the group {group!r} in Kafka moves there when the spout starts; it could not be moved now: "

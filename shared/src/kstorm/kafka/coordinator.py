@@ -10,14 +10,16 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from kstorm.errors import BrokerError, ConfigError, FencedError
+from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
+from kstorm.kafka.finished import FinishedRange, moved
+from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
 from kstorm.kafka.ports import (
-    UNKNOWN_BROKER,
     Broker,
     OffsetStore,
     Ownership,
@@ -25,12 +27,14 @@ from kstorm.kafka.ports import (
     SourceFault,
     SourceReader,
 )
+from kstorm.kafka.storing import Storing, passed_over, said_of_the_rest
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
 
 _UNKNOWN_TOPIC_REFRESH_SECS = 2.0
 _FAULT_REFRESH_SECS = 1.0
+_REFUSED_REST_SECS = 1.0
 _HELD, _FENCED = Ownership.HELD, Ownership.FENCED
 
 
@@ -62,6 +66,7 @@ class PartitionCoordinator(ABC):
         source: SourceReader,
         offsets: OffsetStore,
         topology: TopologyRef,
+        finished: FinishedTopic,
     ) -> None:
         self.managers: list[PartitionManager] = []
         """Those that may emit now; as of the last tick."""
@@ -71,7 +76,11 @@ class PartitionCoordinator(ABC):
         self._source = source
         self._offsets = offsets
         self._topology = topology
+        self._storing = Storing(offsets, source, finished, topology)
+        self._rest = said_of_the_rest(config, context.topology)
         self._slots: dict[Partition, _Slot] = {}
+        self._leaving: dict[Partition, _Slot] = {}  # they keep their lock until their last range is written
+        self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
         self._epochs = 0
@@ -90,10 +99,13 @@ class PartitionCoordinator(ABC):
 
     def tick(self, now: float) -> None:
         """Brings `managers` up to date."""
+        self._now = now
         self._look(now)
         self._take_notice()
         running = []
         for slot in self._slots.values():
+            if slot.partition in self._leaving:
+                continue
             ownership = self._offsets.acquire(slot.partition)
             if ownership is _HELD:
                 if slot.manager is None:
@@ -121,19 +133,26 @@ class PartitionCoordinator(ABC):
         """With `AT_MOST_ONCE`: lets the managers emit what the store holds as done, and has it hold what they read since."""
         for manager in self.managers:
             manager.grant(self._offsets.stored_offset(manager.partition))
-            self._commit(manager)
+            self._storing.commit(manager)
 
     def commit(self) -> None:
-        """Gives every offset that changed to the store."""
+        """Gives every offset that changed to the store, once the range below it is in Kafka."""
         for manager in self.all_managers():
-            self._commit(manager)
+            self._storing.commit(manager)
 
     def close(self) -> None:
-        """Stops reading and gives up every partition; what is done is stored before."""
+        """Stops reading and gives up every partition; what is done is stored before. What Kafka has not confirmed by then keeps
+        its lock until it has, or until `abandon`."""
         for slot in self._slots.values():
             self._leave(slot, None)
         self._slots.clear()
         self.managers = []
+
+    def abandon(self) -> None:
+        """Gives up the partitions that still wait for Kafka; the next owner does again what they were about to store."""
+        for slot in list(self._leaving.values()):
+            self._drop(slot, "its last range is not in Kafka")
+        self._leaving.clear()
 
     def _take_notice(self) -> None:
         known = self._source.partitions(self._config.topic)
@@ -141,7 +160,7 @@ class PartitionCoordinator(ABC):
             return
         late, self._looked = self._looked, True
         changed = not late or list(known) != list(self._known)
-        self._known = known
+        self._known = self._storing.leaders = known
         if changed:
             self._reassign(list(known), late)
 
@@ -156,7 +175,8 @@ class PartitionCoordinator(ABC):
             mine = calculate_partitions_for_task(partitions, total, index)
         log.info("task %d of %d reads %s", index + 1, total, ", ".join(map(_name, mine)) or "nothing")
         for partition in [held for held in self._slots if held not in mine]:
-            self._leave(self._slots.pop(partition), "the topic no longer has it")
+            self._leave(self._slots[partition], "the topic no longer has it")
+            del self._slots[partition]
         for partition in mine:
             self._slots.setdefault(partition, _Slot(partition, late))
 
@@ -180,7 +200,9 @@ class PartitionCoordinator(ABC):
                 log.info(
                     "%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none"
                 )
-                self._begin(slot, offset)
+                self._begin(
+                    slot, offset, passed_over(self._config, self._offsets.stored_offset(partition), stored, offset)
+                )
             return
         if slot.begin is None:
             log.info("%s goes on at offset %d", _name(partition), offset)
@@ -210,15 +232,22 @@ class PartitionCoordinator(ABC):
         time = self._config.start_offset_time
         return self._source.offset_for(slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time)
 
-    def _begin(self, slot: _Slot, offset: int) -> None:
-        """Has a new start stored. Nothing is emitted before it is: after a crash the partition would start elsewhere, and
-        skip what had been emitted and not finished. The next ticks look whether it is stored."""
+    def _begin(self, slot: _Slot, offset: int, skipped: FinishedRange | None) -> None:
+        """Has a new start stored, and before that what is skipped by it. Nothing is emitted before it is stored: after a crash the
+        partition would start elsewhere, and skip what had been emitted and not finished. The next ticks look whether it is."""
         slot.begin = offset
-        leader = self._known.get(slot.partition, UNKNOWN_BROKER)
-        try:
-            self._offsets.save(slot.partition, StoredOffset.of(self._topology, slot.partition, offset, leader))
-        except FencedError as error:
-            log.warning("%s", error)  # the next tick drops it
+        if skipped is None:
+            self._storing.save(slot.partition, offset)
+        else:
+            self._storing.finished.write(slot.partition, skipped, partial(self._begun, slot, offset))
+
+    def _begun(self, slot: _Slot, offset: int, written: bool) -> None:
+        if self._slots.get(slot.partition) is not slot or slot.begin != offset:
+            return
+        if written:
+            self._storing.save(slot.partition, offset)
+        else:
+            slot.begin, slot.rest_until = None, self._now + _REFUSED_REST_SECS
 
     def _start_over(self, slot: _Slot, now: float) -> None:
         """The broker does not have the offset that `slot` stands at."""
@@ -234,34 +263,41 @@ class PartitionCoordinator(ABC):
         if offset is None:
             return
         slot.out_of_range = False
-        if offset >= manager.next_offset and (manager.pending or manager.waiting):
-            # What lay between is gone. The messages in flight are still this manager's to finish.
-            log.warning(
-                "%s goes on at offset %d: the broker no longer has %d",
-                _name(slot.partition),
-                offset,
-                manager.next_offset,
-            )
-            self._assign(manager, offset)
-            return
-        if offset >= manager.next_offset:
+        ahead = offset >= manager.next_offset
+        if ahead:
             why = f"the broker no longer has {manager.next_offset}"
+            manager.skip_to(offset, why)
         else:
             why = (
                 f"it ends before {manager.next_offset}, so it is not the log that was read; {manager.pending} messages in "
                 "flight are let go"
             )
+        if ahead and (manager.pending or manager.waiting):
+            # What lay between is gone. The messages in flight are still this manager's to finish.
+            log.warning("%s goes on at offset %d: %s", _name(slot.partition), offset, why)
+            self._assign(manager, offset)
+            return
         log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
         self._source.unassign(slot.partition)
-        slot.manager, slot.rest_until = None, 0.0
-        self._begin(slot, offset)
+        manager.dropped, slot.manager, slot.rest_until = True, None, 0.0
+        self._begin(
+            slot, offset, manager.outcomes.until(offset) if ahead else moved(manager.outcomes.start, offset, why)
+        )
 
     def _read(self, slot: _Slot, offset: int) -> None:
-        """From an offset that is stored."""
+        """From an offset that is stored, or exactly once from a position that the stored one follows."""
         self._epochs += 1
         slot.begin = None
+        stored = min(offset, self._offsets.stored_offset(slot.partition) or 0)
         slot.manager = PartitionManager(
-            slot.partition, self._config, self._collector, offset=offset, stored=offset, epoch=self._epochs
+            slot.partition,
+            self._config,
+            self._collector,
+            offset=offset,
+            stored=stored,
+            epoch=self._epochs,
+            rest=self._rest,
+            unix_ms=self._storing.finished.now(),
         )
         self._assign(slot.manager, offset)
 
@@ -269,25 +305,22 @@ class PartitionCoordinator(ABC):
         self._source.assign(manager.partition, offset)
         manager.paused = False
 
-    def _commit(self, manager: PartitionManager) -> None:
-        offset = manager.commit()
-        if offset is None:
-            return
-        partition = manager.partition
-        leader = self._known.get(partition, UNKNOWN_BROKER)
-        try:
-            self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader))
-        except FencedError as error:
-            log.warning("%s", error)  # the next tick drops it
-        else:
-            self._source.commit(partition, offset)
-
     def _leave(self, slot: _Slot, why: str | None) -> None:
         """Of one's own accord: the next owner finds what is done."""
-        if slot.manager is not None:
-            slot.manager.give_back()
-            self._commit(slot.manager)
+        manager = slot.manager
+        if manager is not None:
+            manager.give_back()
+            self._storing.commit(manager)
+            if manager.writing:
+                self._source.unassign(slot.partition)
+                self._leaving[slot.partition] = slot
+                manager.on_written = partial(self._left, slot)
+                return
         self._drop(slot, why)
+
+    def _left(self, slot: _Slot) -> None:
+        del self._leaving[slot.partition]
+        self._drop(slot, None)
 
     def _drop(self, slot: _Slot, why: str | None) -> None:
         if slot.manager is not None:
@@ -295,7 +328,7 @@ class PartitionCoordinator(ABC):
                 log.warning(
                     "%s is dropped with %d messages in flight: %s", _name(slot.partition), slot.manager.pending, why
                 )
-            slot.manager = None
+            slot.manager.dropped, slot.manager = True, None
         slot.begin = None
         slot.out_of_range = False
         self._source.unassign(slot.partition)

@@ -9,7 +9,7 @@ emitted before an offset behind it is stored.**
 
 What is unfinished is kept in emission order, which is offset order, since a retried message keeps its place; so the
 lowest unfinished offset is the first. Offsets that were never emitted (compacted away, or markers of transactions) are
-in nobody's way, as only emitted ones count.
+in nobody's way, as only emitted ones count. What became of each offset, `kstorm.kafka.finished` keeps.
 """
 
 from collections import deque
@@ -23,6 +23,7 @@ from msgspec import Struct
 from kstorm.errors import NotYetError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
+from kstorm.kafka.finished import ACKED, Outcomes
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -58,7 +59,8 @@ class _Pending(Struct, gc=False):
 class PartitionManager:
     """Emits the messages of one partition, and answers up to where they are finished.
 
-    `offset` is the first one to emit; `stored` the one that the offset store holds, if any.
+    `offset` is the first one to emit; `stored` the one that the offset store holds, if any; `rest` what has become of a message
+    that is finished and no exception; `unix_ms` what time it is.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class PartitionManager:
         offset: int,
         stored: int | None = None,
         epoch: int = 0,
+        rest: str = ACKED,
+        unix_ms: int = 0,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -79,6 +83,14 @@ class PartitionManager:
         """One more than the highest offset emitted, or the offset to begin with."""
         self.committed_to = stored
         """The offset that was last given to the store."""
+        self.writing = False
+        """Whether a finished range is on its way to Kafka; the offset behind it is stored when it is there."""
+        self.write_again = False
+        """Whether an offset was to be stored meanwhile."""
+        self.on_written: Callable[[], None] | None = None
+        """To be called when nothing is on its way any more, by who waits for that."""
+        self.dropped = False
+        """Whether the partition is another's, or is read anew: what was on its way is not stored any more."""
         self.paused = False
         """Whether the reader was told to fetch no more of this partition for now; the spout's note."""
         self.most_to_store: float = _EVERY_OFFSET
@@ -90,6 +102,10 @@ class PartitionManager:
         self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._granted: float = offset if self._claims else _EVERY_OFFSET  # what may be emitted is below this
+        self.outcomes = Outcomes(
+            offset if stored is None else stored, offset, rest=rest, claims=self._claims, now=unix_ms
+        )
+        """What became of the offsets from the last confirmed range on."""
         self.not_yet: NotYetError | None = None
         """Why the message that comes next cannot be read so far; None if it can."""
         self._pending: dict[int, _Pending] = {}
@@ -133,8 +149,10 @@ class PartitionManager:
             if offset >= self._granted:
                 break
             waiting.popleft()
-            if offset < self.next_offset:  # the reader was set back: this one has been emitted
-                continue
+            if offset != self.next_offset:
+                if offset < self.next_offset:  # the reader was set back: this one has been emitted
+                    continue
+                self.outcomes.gap(self.next_offset, offset)
             self.next_offset = offset + 1
             unfinished = _Pending(message, now, 1, 0)
             try:
@@ -210,10 +228,15 @@ class PartitionManager:
         completed = self.claimed if self._claims else self.last_completed_offset
         if completed > self.most_to_store:
             completed = int(self.most_to_store)
+        completed = self.outcomes.most(completed)
         if completed == self.committed_to:
             return None
         self.committed_to = completed
         return completed
+
+    def skip_to(self, offset: int, why: str) -> None:
+        """What comes next is at `offset`; what lies between that and what has been read is given up."""
+        self.outcomes.skip(self.waiting[-1].offset() + 1 if self.waiting else self.next_offset, offset, why)
 
     @property
     def last_completed_offset(self) -> int:
@@ -252,6 +275,7 @@ class PartitionManager:
             return
         if tuples:
             pending.trees = len(tuples)
+            self.outcomes.retried(offset, pending.attempt)
             self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
 
     def _emit(self, tuples: Sequence[Values], id: KafkaMessageId) -> None:
@@ -277,6 +301,7 @@ class PartitionManager:
             self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
             return ()
         if not tuples:
+            self.outcomes.empty(offset)
             self._finish(offset)
             return ()
         return tuples
@@ -295,6 +320,7 @@ class PartitionManager:
 
     def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:
         message = pending.message
+        self.outcomes.dead(offset)
         self._collector.dead_letter(
             reason,
             value=message.value(),

@@ -39,7 +39,6 @@ class PositionedOffsets:
         self._looked_up: dict[Partition, int] = {}
         self._marking: set[Partition] = set()
         self._found: dict[Partition, int] = {}
-        self._to_follow: set[Partition] = set()
 
     def acquire(self, partition: Partition) -> Ownership:
         """See `OffsetStore.acquire`; the partition is not held before its position is known, and is the one that counts."""
@@ -60,8 +59,6 @@ class PositionedOffsets:
             self._follow(partition, stored, position)
             return Ownership.WAITING
         self._found[partition] = position
-        if partition not in self._emitted:
-            self._to_follow.add(partition)
         return ownership
 
     def _follow(self, partition: Partition, stored: StoredOffset, position: int) -> None:
@@ -77,20 +74,14 @@ class PositionedOffsets:
         return replace(stored, group=self._group)
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """See `OffsetStore.load`. A position that is committed is stored as well: a former life had no time to, and whoever looks
-        at what is stored would see a lag until the next message."""
+        """See `OffsetStore.load`. `stored_offset` says what ZooKeeper has, which may be less than a position that is committed:
+        a former life had no time to store it."""
         stored, found = self._store.load(partition), self._found.get(partition, NO_POSITION)
         if found == NO_POSITION:
             return None if stored is None else replace(stored, group="")
         if stored is None:
-            start = StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
-        else:
-            start = replace(stored, offset=found, group="")
-        if partition in self._to_follow and (stored is None or stored.offset != found):
-            self._to_follow.discard(partition)
-            with suppress(FencedError):  # the next `acquire` says so
-                self._store.save(partition, self._marked(start))
-        return start
+            return StoredOffset.of(self._topology, partition, found, UNKNOWN_BROKER)
+        return replace(stored, offset=found, group="")
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """See `OffsetStore.save`. From here on that is what `load` finds: a partition that starts elsewhere has it saved first."""
@@ -105,7 +96,6 @@ class PositionedOffsets:
     def release(self, partition: Partition) -> None:
         """See `OffsetStore.release`."""
         self._found.pop(partition, None)
-        self._to_follow.discard(partition)
         self._looked_up.pop(partition, None)
         self._marking.discard(partition)
         self._store.release(partition)

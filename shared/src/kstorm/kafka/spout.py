@@ -12,12 +12,14 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
 from kstorm.kafka.emitting import emit_rows
+from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
@@ -34,6 +36,8 @@ _BATCH: Final = 500
 """Most messages read and emitted in one `next_tuple`; some 3 ms of work."""
 _FLUSH_SECS: Final = 5.0
 """Longest that `close` waits for the last offsets to be stored."""
+_LEAST_FLUSH_SECS: Final = 1.0
+"""What is left of that for ZooKeeper, however long Kafka took."""
 
 
 class KafkaSpout(Positioned, Spout):
@@ -74,9 +78,10 @@ class KafkaSpout(Positioned, Spout):
             group = f"{context.topology.name}.{context.component}"
             self._offsets = PositionedOffsets(self._offsets, reader, topology, group, self._read_to, self._committed_to)
         self._source: SourceReader = ports.open_source(self.spout_config)
+        self._finished = FinishedTopic(ports.open_writer({}), self.spout_config, context)
         coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         self._coordinator: PartitionCoordinator = coordinator(
-            self.spout_config, context, collector, self._source, self._offsets, topology
+            self.spout_config, context, collector, self._source, self._offsets, topology, self._finished
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
@@ -157,14 +162,19 @@ class KafkaSpout(Positioned, Spout):
 
     async def close(self) -> None:
         """Stores the offsets, waits a few seconds until they are stored, and gives up the partitions' locks."""
+        began = time.monotonic()
         self._coordinator.commit()
         self._coordinator.close()
-        await asyncio.to_thread(self._shut)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_SECS - _LEAST_FLUSH_SECS):
+                await self._finished.close()
+        self._coordinator.abandon()
+        await asyncio.to_thread(self._shut, max(_LEAST_FLUSH_SECS, began + _FLUSH_SECS - time.monotonic()))
 
     def problem(self) -> KstormError | None:
         """Why offsets cannot be stored or messages not be read at the moment, for a readiness check; None if they can."""
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
-        return self._offsets.problem() or next(filter(None, unread), None)
+        return self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
 
     def metrics(self) -> dict[str, float]:
         """Sums over this task's partitions.
@@ -286,8 +296,8 @@ class KafkaSpout(Positioned, Spout):
             found = ", ".join(f"{name} {value:.6g}" for name, value in self.metrics().items())
             log.info("the spout of %s: %s", self.spout_config.zk_path, found)
 
-    def _shut(self) -> None:
-        self._offsets.flush(_FLUSH_SECS)
+    def _shut(self, flush_secs: float = _FLUSH_SECS) -> None:
+        self._offsets.flush(flush_secs)
         self._offsets.close()
         self._source.close()
         close_scheme(self.spout_config.scheme)

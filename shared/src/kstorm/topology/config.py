@@ -109,6 +109,10 @@ class Config:
     topology_dead_letters_retention_secs: float | None = None
     """Seconds for which dead letters are kept; None keeps them for ever. It counts when their topic is made."""
 
+    topology_finished_retention_secs: float | None = 365 * 86400.0
+    """Seconds for which the ranges of finished offsets are kept, which an audit needs; None keeps them for ever. It counts when
+    their topic is made."""
+
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
     tasks (static membership). Those of a process that is stopped wait as long, unless `KSTORM_LEAVE_ON_STOP` is true."""

@@ -12,6 +12,7 @@ from kstorm.topology.component import Component
 from kstorm.topology.config import Config
 from kstorm.topology.declarer import StreamSpec
 from kstorm.topology.groupings import Grouping
+from kstorm.topology.positioned import Positioned
 from kstorm.topology.stateful import Stateful
 
 ACKER_COMPONENT: Final = "__acker"
@@ -140,6 +141,11 @@ class Topology:
         """What could not be processed, with its coordinates."""
         return f"{self.name}.__dead_letters"
 
+    @property
+    def finished_topic(self) -> str:
+        """Ranges of source offsets, with what became of them."""
+        return f"{self.name}.__finished"
+
     def topics(self) -> dict[str, int]:
         """Every topic that the topology owns with its partition count, but for changelogs."""
         counts = {self.bolt_topic(bolt.id): bolt.num_tasks for bolt in self.bolts}
@@ -147,6 +153,8 @@ class Topology:
         if self.config.acker_tasks:
             counts[self.acker_topic] = self.config.acker_tasks
         counts[self.dead_letters_topic] = 1
+        if any(isinstance(spout.component, Positioned) for spout in self.spouts):
+            counts[self.finished_topic] = 1
         return counts
 
     def changelogs(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Writes a `KafkaBolt`'s records with librdkafka: the `RecordWriter` of `kstorm.kafka.ports`.
+"""Writes the records of a `KafkaBolt`, and of a `KafkaSpout` what it has finished: the `RecordWriter` of `kstorm.kafka.ports`.
 
 Most of what writing a small record costs is being told that it was written. So librdkafka is asked to report failures
 only, and success is seen in another way: it holds a reference to a record's report until the record's fate is known, and
@@ -175,7 +175,7 @@ class KafkaWriter:
             remedy = "allow its user WRITE on that topic, and before Kafka 3.0 IDEMPOTENT_WRITE on the cluster"
         self._fatal(
             BrokerError(
-                f"a KafkaBolt's producer can write no more to topic {self._topic!r} of Kafka at {self._where}: {error.str()}; "
+                f"a producer can write no more to topic {self._topic!r} of Kafka at {self._where}: {error.str()}; "
                 f"{remedy}"
             )
         )

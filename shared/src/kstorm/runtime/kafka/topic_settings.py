@@ -34,12 +34,11 @@ class TopicPlan(NamedTuple):
 
 def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Every topic that the topology owns, by name."""
-    letters = topology.dead_letters_topic
     frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()))
+    others = {topology.dead_letters_topic: _dead_letters(topology), topology.finished_topic: _finished(topology)}
     replication = _replication(replication_factor)
     return {
-        name: TopicPlan(count, {**(_dead_letters(topology) if name == letters else frames), **replication})
-        for name, count in topology.topics().items()
+        name: TopicPlan(count, {**others.get(name, frames), **replication}) for name, count in topology.topics().items()
     } | {name: TopicPlan(count, {**CHANGELOG, **replication}) for name, count in topology.changelogs().items()}
 
 
@@ -55,10 +54,18 @@ def _frames(largest: int) -> dict[str, str]:
 
 def _dead_letters(topology: Topology) -> dict[str, str]:
     """The last trace of a message."""
-    kept = topology.config.topology_dead_letters_retention_secs
+    return _kept("delete", topology.config.topology_dead_letters_retention_secs)
+
+
+def _finished(topology: Topology) -> dict[str, str]:
+    """What became of each offset. Compacted too, as a range may be written twice."""
+    return _kept("compact,delete", topology.config.topology_finished_retention_secs)
+
+
+def _kept(policy: str, seconds: float | None) -> dict[str, str]:
     return {
-        "cleanup.policy": "delete",
-        "retention.ms": "-1" if kept is None else str(int(kept * 1000)),
+        "cleanup.policy": policy,
+        "retention.ms": "-1" if seconds is None else str(int(seconds * 1000)),
         "retention.bytes": "-1",
         "max.message.bytes": str(_RECORD_BYTES),
     }

@@ -61,6 +61,12 @@ class OffsetNodes:
         stored = None if data == NOTHING else StoredOffset.from_json(data, partition, path)
         return OffsetNode(stored, stat.version, holder)
 
+    def check_free(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
+        """Raises `InUseError` if somebody held one of the locks when the nodes were read; `write` looks again."""
+        for partition, (node, _) in changes.items():
+            if node.holder is not None:
+                raise _in_use(self._node(partition), node.holder)
+
     def write(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
         """Stores offsets in place of what was read, all or none; raises `InUseError` naming who is in the way."""
         mark = json.dumps({"command": "kstorm offsets", "host": socket.gethostname(), "pid": os.getpid()}).encode()
@@ -90,9 +96,7 @@ class OffsetNodes:
         path = self._node(partition)
         holder = self._holder(partition)
         if isinstance(error, NodeExistsError) and holder is not None:
-            return InUseError(
-                f"{path} is in use: its lock is held by {holder}. Nothing was changed; stop all processes of that spout first"
-            )
+            return _in_use(path, holder)
         if isinstance(error, NodeExistsError | BadVersionError | NoNodeError):
             return InUseError(f"{path} was changed meanwhile. Nothing was changed by this command; look again")
         return error
@@ -113,6 +117,12 @@ def open_nodes(connect: str, root_of: Callable[[str], str], auth: str = "") -> I
     """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
     with open_client(connect, auth) as client:
         yield OffsetNodes(client, root_of, auth)
+
+
+def _in_use(path: str, holder: str) -> InUseError:
+    return InUseError(
+        f"{path} is in use: its lock is held by {holder}. Nothing was changed; stop all processes of that spout first"
+    )
 
 
 def describe_holder(mark: bytes) -> str:

@@ -1,11 +1,11 @@
 """A `LocalCluster` beside a fake Kafka, which acts whenever it likes."""
 
-from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kstorm.errors import KstormError
+from kstorm.core.spout_task import SpoutTask
 from kstorm.kafka.bolt import KafkaBolt
+from kstorm.kafka.spout import KafkaSpout
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.kafka.writer import FakeWriter
 from kstorm.testing.placement import DiskFate
@@ -34,6 +34,8 @@ class KafkaCluster(LocalCluster):
         """What it runs on."""
         self._chance = Random(f"kafka of {seed}")
         self._sinks = [bolt.id for bolt in topology.bolts if isinstance(bolt.component, KafkaBolt)]
+        spouts = [spout.id for spout in topology.spouts if isinstance(spout.component, KafkaSpout)]
+        self._writers = [*self._sinks, *spouts]
         self._reported = False
         super().__init__(topology, seed, resources, **arguments)
         if topology.config.exactly_once:
@@ -46,13 +48,13 @@ class KafkaCluster(LocalCluster):
         return super().step() or self._let_kafka_act() or self._let_sinks_ack() or self._ask_again()
 
     def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
-        """As in every cluster; what a KafkaBolt had written and its producer not sent yet is lost with the process."""
-        if component in self._sinks:
-            executors = self.executors(component)
-            for task in range(self.topology.component(component).num_tasks):
-                if executor in (None, task % executors):
-                    with suppress(KstormError):  # a task that has not started has written nothing
-                        self._lose_what_waits(self.instance(component, task))
+        """As in every cluster; what a producer had not sent yet is lost with the process."""
+        if component in self._writers:
+            for number, process in enumerate(self.processes(component)):
+                if executor in (None, number):
+                    for slot in process.engine.slots.values():
+                        if slot.owned:
+                            self._lose_what_waits(slot.task)
         super().crash(component, executor, disk)
 
     def _ask_again(self) -> bool:
@@ -75,7 +77,8 @@ class KafkaCluster(LocalCluster):
         return reported
 
     @staticmethod
-    def _lose_what_waits(bolt: object) -> None:
-        writer = bolt._writer if isinstance(bolt, KafkaBolt) else None
+    def _lose_what_waits(task: Any) -> None:
+        owner = getattr(task.spout, "_finished", None) if isinstance(task, SpoutTask) else task.bolt
+        writer = getattr(owner, "_writer", None)  # it may not be open yet
         if isinstance(writer, FakeWriter):
             writer.lose()

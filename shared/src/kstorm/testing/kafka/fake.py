@@ -14,7 +14,7 @@ from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
 from kstorm.testing.outside import OUTSIDE
 from kstorm.testing.processes import POSITION
-from kstorm.topology import Topology
+from kstorm.topology import Topology, TopologyContext
 
 
 class FakeKafka:
@@ -42,7 +42,7 @@ class FakeKafka:
         """What to lend to components: `BoltTester(bolt, resources=kafka.resources)`."""
         ports = KafkaPorts(
             open_source=lambda config: FakeSource(self._topics, self._answers, config),
-            open_offsets=lambda config, context: FakeOffsets(self._nodes, self._answers, config, context),
+            open_offsets=self._open_offsets,
             open_shared_writer=lambda: self._writer(None),
             open_writer=self._writer,
             topology_id=self.topology_id,
@@ -133,6 +133,11 @@ class FakeKafka:
     @away.setter
     def away(self, away: bool) -> None:
         self._answers.away = away
+
+    def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> FakeOffsets:
+        """For a spout; its topology has the topic of finished ranges, as a service would have made it."""
+        self._topics.create(context.topology.finished_topic, 1)
+        return FakeOffsets(self._nodes, self._answers, config, context)
 
     def _writer(self, properties: Mapping[str, Any] | None) -> FakeWriter:
         return FakeWriter(self._topics, self._answers, self._asked_to_refuse, properties)

@@ -1,0 +1,71 @@
+"""Writes what a spout task has finished into the topic `<topology>.__finished`."""
+
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from kstorm.errors import BrokerError, KstormError
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.ports import Partition, RecordWriter
+from kstorm.topology import TopologyContext
+
+Written = Callable[[bool], None]
+"""Called once, with whether the broker has the record."""
+
+_NOT_STORED: Final = "offsets are not stored before it can be, so what is processed now will be repeated by a restart"
+
+
+class FinishedTopic:
+    """The records of one spout task; `writer` is the task's own."""
+
+    def __init__(
+        self,
+        writer: RecordWriter,
+        config: SpoutConfig,
+        context: TopologyContext,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._writer, self._config, self._clock = writer, config, clock
+        self._spout, self._task, self._topic = context.component, context.task_id, context.topology.finished_topic
+        self._session = uuid.uuid4().hex
+        self._problem: KstormError | None = None
+
+    def now(self) -> int:
+        """Unix time in ms."""
+        return int(self._clock() * 1000)
+
+    def write(self, partition: Partition, finished: FinishedRange, written: Written) -> None:
+        """Hands a record over. `written` is called later, or at once if it cannot even be queued."""
+        record = replace(
+            finished,
+            reading=self._config.zk_path_of(partition.topic),
+            spout=self._spout,
+            task=self._task,
+            session=self._session,
+            topic=partition.topic,
+            partition=partition.partition,
+            at=self.now(),
+        )
+        try:
+            self._writer.write(self._topic, record.key, record.encode(), partial(self._delivered, written))
+        except BrokerError as error:
+            self._delivered(written, error, None)
+
+    def problem(self) -> KstormError | None:
+        """Why the last record was refused; None if it was not."""
+        return self._problem
+
+    async def close(self) -> None:
+        """Waits, at most a few seconds, for what is on its way, and for what is written in answer to that."""
+        await self._writer.close()
+
+    def _delivered(self, written: Written, error: object | None, record: object) -> None:
+        self._problem = None
+        if error is not None:
+            self._problem = BrokerError(f"topic {self._topic!r} does not take a record: {error}; {_NOT_STORED}")
+        written(error is None)

@@ -1,0 +1,106 @@
+"""The rules of what is said to be finished, each with a way to switch it off."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from kstorm.kafka.finished import Outcomes
+from kstorm.kafka.finished_topic import FinishedTopic
+from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.positions import PositionedOffsets
+from kstorm.kafka.spout import KafkaSpout
+from kstorm.kafka.storing import Storing
+from tests.sim.at_most_once import explore_at_most_once
+from tests.sim.exactly_once.ranges import explore_ranges
+from tests.sim.kafka_source import SourceTopic
+from tests.sim.mutant import Mutant, storm
+
+
+def _stored_before_its_range_is_there() -> AbstractContextManager[object]:
+    write = FinishedTopic.write
+
+    def hasty(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+        write(self, partition, finished, lambda _: None)
+        written(True)
+
+    return patch.object(FinishedTopic, "write", hasty)
+
+
+def _refused_is_as_good_as_written() -> AbstractContextManager[object]:
+    write = FinishedTopic.write
+
+    def trusting(self: FinishedTopic, partition: Any, finished: Any, written: Any) -> None:
+        write(self, partition, finished, lambda _: written(True))
+
+    return patch.object(FinishedTopic, "write", trusting)
+
+
+def _one_too_far() -> AbstractContextManager[object]:
+    save = Storing.save
+    return patch.object(Storing, "save", lambda self, partition, offset: save(self, partition, offset + 1))
+
+
+@contextmanager
+def _past_the_oldest_seen_by_ranges_alone() -> Iterator[None]:
+    with (
+        patch.object(PartitionManager, "last_completed_offset", property(lambda manager: manager.next_offset)),
+        patch.object(SourceTopic, "passed", lambda *_: None),
+    ):
+        yield
+
+
+def _not_bounded_by_the_position() -> AbstractContextManager[object]:
+    def note(self: KafkaSpout) -> None:
+        self._read_to.update((manager.partition, manager.next_offset) for manager in self._coordinator.all_managers())
+
+    return patch.object(KafkaSpout, "_note_positions", note)
+
+
+def _a_former_life_acked_it() -> AbstractContextManager[object]:
+    make = Outcomes.__init__
+
+    def forgetful(self: Outcomes, start: int, reached: int | None = None, **more: Any) -> None:
+        make(self, start, **more)
+
+    return patch.object(Outcomes, "__init__", forgetful)
+
+
+def _the_position_is_stored_at_once() -> AbstractContextManager[object]:
+    load = PositionedOffsets.load
+
+    def eager(self: PositionedOffsets, partition: Any) -> Any:
+        found = load(self, partition)
+        if found is not None and found.offset != self.stored_offset(partition):
+            self._store.save(partition, self._marked(found))
+        return found
+
+    return patch.object(PositionedOffsets, "load", eager)
+
+
+def range_mutants() -> list[Mutant]:
+    """Those of exactly once."""
+    rules = [
+        ("what is not committed is in no range", _not_bounded_by_the_position),
+        ("a spout says of what a former life has committed only that", _a_former_life_acked_it),
+        ("the position is stored after a range, too", _the_position_is_stored_at_once),
+    ]
+    return [Mutant(f"exactly once, ranges: {rule}", off, explore_ranges, 1000) for rule, off in rules]
+
+
+def finished_mutants() -> list[Mutant]:
+    """Every rule, by what it is about."""
+    return [
+        Mutant("finished: a range is in Kafka before its offset is stored", _stored_before_its_range_is_there),
+        Mutant("finished: what was refused is in the next range", _refused_is_as_good_as_written, storm),
+        Mutant("finished: an offset is stored no further than its range goes", _one_too_far),
+        Mutant("finished: a message that is not finished is in no range", _past_the_oldest_seen_by_ranges_alone),
+        Mutant("finished: gaps in the log are absent", lambda: patch.object(Outcomes, "gap", lambda *_: None)),
+        Mutant("finished: dead letters are listed", lambda: patch.object(Outcomes, "dead", lambda *_: None)),
+        Mutant("finished: what held nothing is counted", lambda: patch.object(Outcomes, "empty", lambda *_: None)),
+        Mutant(
+            "finished: at most once, a range is in Kafka before its offset is stored",
+            _stored_before_its_range_is_there,
+            explore_at_most_once,
+        ),
+    ]

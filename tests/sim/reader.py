@@ -1,0 +1,89 @@
+"""Reads the simulated source topic."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kstorm.kafka.config import EARLIEST_TIME
+from kstorm.kafka.ports import Broker, Partition, SourceFault
+
+if TYPE_CHECKING:
+    from tests.sim.kafka_source import Record, SourceTopic
+
+_BROKER = Broker("simulated", 9092)
+
+
+class Reader:
+    """A `SourceReader`: reads when it likes, as much as it likes."""
+
+    def __init__(self, topic: "SourceTopic") -> None:
+        self._topic = topic
+        self._known: dict[Partition, Broker] | None = None
+        self._positions: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._asked: set[tuple[Partition, int]] = set()
+
+    def refresh(self, topic: str) -> None:
+        """Done at once."""
+        self._known = dict.fromkeys(self._topic.logs, _BROKER)
+
+    def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
+        """As looked up."""
+        return self._known
+
+    def offset_for(self, partition: Partition, time: int) -> int | None:
+        """Answered at the second call."""
+        asked = (partition, time)
+        if asked not in self._asked:
+            self._asked.add(asked)
+            return None
+        self._asked.discard(asked)
+        log = self._topic.logs[partition]
+        return log[0].at if time == EARLIEST_TIME and log else 0
+
+    def assign(self, partition: Partition, offset: int) -> None:
+        """Reads from there."""
+        self._positions[partition] = offset
+        self._paused.discard(partition)
+
+    def unassign(self, partition: Partition) -> None:
+        """Reads it no more."""
+        self._positions.pop(partition, None)
+
+    def pause(self, partition: Partition) -> None:
+        """For now."""
+        self._paused.add(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """Again."""
+        self._paused.discard(partition)
+
+    def read(self, max_messages: int) -> Sequence["Record"]:
+        """A few messages of some partition."""
+        chance = self._topic.random
+        found = [
+            (partition, rest)
+            for partition, position in self._positions.items()
+            if partition not in self._paused
+            and (rest := [record for record in self._topic.logs[partition] if record.at >= position])
+        ]
+        if not found:
+            return ()
+        partition, rest = chance.choice(found)
+        read = rest[: chance.randint(1, len(rest))]
+        self._positions[partition] = read[-1].at + 1
+        return read
+
+    def faults(self) -> Sequence[SourceFault]:
+        """None."""
+        return ()
+
+    def end_offset(self, partition: Partition) -> int | None:
+        """Unknown."""
+        return None
+
+    def commit(self, partition: Partition, offset: int) -> None:
+        """Shown to nobody."""
+
+    def close(self) -> None:
+        """Reads nothing any more."""
+        self._positions.clear()
