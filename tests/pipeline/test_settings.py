@@ -15,7 +15,7 @@ RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "
 def loaded(*flags: str, **environment: str) -> Settings:
     """The settings of a run with these flags and variables (without their prefix)."""
     variables = {f"KSTORM_PIPELINE_{name}": value for name, value in environment.items()}
-    return load(make_parser().parse_args([*RUN, *flags]), variables, reads_kafka=True)
+    return load(make_parser().parse_args([*RUN, *flags]), variables, needs=("bootstrap_servers", "topic"))
 
 
 def test_a_flag_wins_over_the_environment() -> None:

@@ -1,4 +1,4 @@
-"""The command line: `python -m kstorm_pipeline run | rebuild | maintain | describe | show | summary`.
+"""The command line: `python -m kstorm_pipeline run | rebuild | audit | maintain | describe | show | summary`.
 
 Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
 setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
@@ -13,10 +13,13 @@ import os
 import sys
 import time
 from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstorm_pipeline import report
+from kstorm_pipeline.audit.audit import audit
+from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.describe import describe
 from kstorm_pipeline.errors import PipelineError, SettingsError
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHOWN = 10
+_NEEDS = {"run": ("bootstrap_servers", "topic"), "audit": ("bootstrap_servers", "topology")}
+"""The settings without which a command that reads Kafka cannot be."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,19 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
         )
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
-        _command(arguments, load(arguments, os.environ, reads_kafka=arguments.command == "run"))
+        return _command(arguments, load(arguments, os.environ, needs=_NEEDS.get(arguments.command, ())))
     except SettingsError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
         return 2
     except PipelineError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
-def _command(arguments: argparse.Namespace, settings: Settings) -> None:
+def _command(arguments: argparse.Namespace, settings: Settings) -> int:
     pipeline = load_pipeline(settings.pipeline)
-    if arguments.command == "run":
+    if arguments.command in _NEEDS:
         check_brokers(settings)
     started = time.monotonic()
     logger.info("starting Spark on %s", settings.master)
@@ -75,6 +79,8 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
         elif arguments.command == "rebuild":
             done = rebuild(spark, settings, tables, pipeline, arguments.table)
             sys.stdout.write(report.json_line(done))
+        elif arguments.command == "audit":
+            return _audit(arguments, spark, settings, tables)
         elif arguments.command == "maintain":
             sys.stdout.writelines(map(report.json_line, maintain(spark, settings, tables)))
         elif arguments.command == "describe":
@@ -85,6 +91,20 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> None:
             sys.stdout.write(report.json_line(report.summary(spark, tables)))
     finally:
         spark.stop()
+    return 0
+
+
+def _audit(arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables) -> int:
+    """Print what an audit has found; 1 if that must not be."""
+    since = arguments.since
+    if arguments.last is not None:
+        since = datetime.now(UTC) - timedelta(hours=arguments.last)
+    outcome = audit(spark, settings, tables, Times(since, arguments.until), arguments.expect)
+    text = report.json_line(outcome.summary())
+    sys.stdout.write(text)
+    if arguments.report is not None:
+        arguments.report.write_text(text, encoding="utf-8")
+    return 1 if outcome.faults else 0
 
 
 def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables: Tables) -> None:
@@ -121,6 +141,28 @@ def make_parser() -> argparse.ArgumentParser:
         "rebuild", help="build a gold table anew from silver, for the next run to put in its place"
     )
     of_rebuild.add_argument("table", metavar="TABLE", help="a gold table of the pipeline")
+    of_audit = commands.add_parser(
+        "audit", help="account for every message that a topology has read; exit code 1 if one is missing"
+    )
+    of_audit.add_argument(
+        "--from",
+        dest="since",
+        type=_time,
+        metavar="TIME",
+        help="messages from this time on, such as 2026-11-23T10:00 (UTC)",
+    )
+    of_audit.add_argument(
+        "--last", type=_positive, metavar="HOURS", help="messages of so many hours, up to now, instead of --from"
+    )
+    of_audit.add_argument("--to", dest="until", type=_time, metavar="TIME", help="and before this one")
+    of_audit.add_argument(
+        "--expect",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="how many records of the sink each acked message must have at least",
+    )
+    of_audit.add_argument("--report", type=Path, metavar="FILE", help="write what is printed to a file too")
     of_maintain = commands.add_parser(
         "maintain",
         help="put small files together, delete old ones, drop old records of bronze; beside a run if need be",
@@ -134,7 +176,7 @@ def make_parser() -> argparse.ArgumentParser:
     of_show.add_argument("--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})")
     of_show.add_argument("--by", metavar="COLUMN", help="those with the greatest values of a column")
     of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
-    for command in (of_run, of_rebuild, of_maintain, of_describe, of_show, of_summary):
+    for command in (of_run, of_rebuild, of_audit, of_maintain, of_describe, of_show, of_summary):
         _add_settings(command)
     return parser
 
@@ -156,6 +198,19 @@ def _table_and_file(text: str) -> tuple[str, Path]:
     if not table or not file:
         raise argparse.ArgumentTypeError(f"{text} is not TABLE=FILE")
     return table, Path(file)
+
+
+def _time(text: str) -> datetime:
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-23T10:00 or 2026-11-23") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def _positive(text: str) -> int:

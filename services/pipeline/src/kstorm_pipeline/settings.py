@@ -21,7 +21,7 @@ from kstorm_pipeline.registry import without_login
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PREFIX = "KSTORM_PIPELINE_"
 
@@ -81,6 +81,11 @@ class Settings:
     """Days for which bronze keeps a record that is read, by its Kafka timestamp; 0: for ever. `maintain` drops what is older."""
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More settings for Kafka's client, by their Kafka names (`security.protocol`, `sasl.jaas.config`, …)."""
+    topology: str = ""
+    """The topology whose messages are audited. Needed by `audit`."""
+    zookeeper: str = ""
+    """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` asks there up to which offset everything is due. Without it
+    what comes after the last finished range counts as not yet due."""
     schema_registry: str = field(default="", repr=False)
     """The schema registry of records that name their schema, `http://host:port`; of several, separated by commas, the first that
     answers is asked."""
@@ -96,10 +101,11 @@ class Settings:
         return (self.checkpoints or f"{self.tables.rstrip('/')}/_checkpoints").rstrip("/")
 
 
-def load(arguments: Namespace, environment: Mapping[str, str], *, reads_kafka: bool) -> Settings:
+def load(arguments: Namespace, environment: Mapping[str, str], *, needs: Sequence[str] = ()) -> Settings:
     """The settings from parsed flags (None where not given) and the environment.
 
-    `reads_kafka` says whether the command needs a topic. Raises SettingsError with one line that names the setting.
+    `needs` are those without which the command cannot be, beside `tables`. Raises SettingsError with one line that names the
+    setting.
     """
     values: dict[str, object] = {}
     for each in fields(Settings):
@@ -114,7 +120,7 @@ def load(arguments: Namespace, environment: Mapping[str, str], *, reads_kafka: b
             }
         elif given is not None or text:
             values[each.name] = _PARSERS.get(each.name, _plain)(each.name, text if given is None else str(given))
-    for name in ("tables", "bootstrap_servers", "topic") if reads_kafka else ("tables",):
+    for name in ("tables", *needs):
         if not values.get(name):
             raise SettingsError(f"{_name(name)} is not set")
     settings = Settings(**values)  # type: ignore[arg-type]

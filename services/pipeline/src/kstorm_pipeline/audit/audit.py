@@ -1,0 +1,156 @@
+"""`kstorm-pipeline audit`: level after level, and one report."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.audit import checks, outputs
+from kstorm_pipeline.audit.coverage import Account
+from kstorm_pipeline.audit.findings import Finding, Tally, write_findings
+from kstorm_pipeline.audit.judge import GAP, NOT_DUE, Judge, judge_messages
+from kstorm_pipeline.audit.letters import read_letters
+from kstorm_pipeline.audit.proof import Proof, prove
+from kstorm_pipeline.audit.ranges import Reading, accounts, readings
+from kstorm_pipeline.audit.stored import stored_offsets
+from kstorm_pipeline.audit.window import Times, Window, source_messages, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 20
+"""Findings that the log names; the table has all."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an audit has to say."""
+
+    topology: str
+    checked: datetime
+    times: Times
+    tallies: list[Tally] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    complete_until: datetime | None = None
+    """All messages with an earlier time are accounted for."""
+    proof: Proof | None = None
+    """None: the topology has no ackers."""
+
+    @property
+    def faults(self) -> list[Finding]:
+        """What must not be."""
+        return [each for each in self.findings if each.fault]
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON."""
+        total = Counter[str]()
+        for tally in self.tallies:
+            total.update(tally.outcomes)
+        made = [tally.outputs for tally in self.tallies if tally.outputs is not None]
+        trees = None if self.proof is None else {"said": self.proof.said, "closed": self.proof.closed}
+        return {
+            "topology": self.topology,
+            "from": _text(self.times.since),
+            "to": _text(self.times.until),
+            "messages": sum(tally.messages for tally in self.tallies),
+            "outcomes": dict(total),
+            "outputs": sum(made) if made else None,
+            "trees": trees,
+            "gaps": sum(each.end - each.first for each in self.findings if each.what == "gap"),
+            "faults": [str(each) for each in self.faults],
+            "complete_until": _text(self.complete_until),
+        }
+
+
+def audit(spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int) -> Outcome:
+    """Account for all messages of a window, note what was found in the tables, and return it.
+
+    Raises PipelineError if the topology has no such topics, or ZooKeeper does not answer.
+    """
+    outcome = Outcome(settings.topology, datetime.now(UTC), times)
+    known = readings(spark, settings)
+    if known:
+        _check(spark, settings, tables, known, outcome, expect)
+    else:
+        outcome.complete_until = outcome.checked
+    outcome.proof = prove(spark, settings)
+    if outcome.proof is not None:
+        outcome.findings += outcome.proof.findings
+    for each in outcome.findings[:_SHOWN]:
+        logger.log(logging.WARNING if each.fault else logging.INFO, "audit: %s", each)
+    for tally in outcome.tallies:
+        tally.findings = sum(each.reading == tally.reading for each in outcome.faults)
+    write_findings(spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings)
+    return outcome
+
+
+def _check(
+    spark: SparkSession, settings: Settings, tables: Tables, known: list[Reading], outcome: Outcome, expect: int
+) -> None:
+    messages = source_messages(spark, settings, sorted({each.topic for each in known}), outcome.times).persist()
+    try:
+        of = {(each.topic, each.partition): each for each in windows(messages, outcome.times)}
+        every = _all_readings(known, of)
+        # First what is stored, then the ranges: whatever is stored by now is in a range by then.
+        stored = stored_offsets(settings.zookeeper, every) if settings.zookeeper else {}
+        said = accounts(spark, settings, of.values())
+        judges = {
+            each: Judge(of[each.topic, each.partition], said.get(each, Account()), stored.get(each)) for each in every
+        }
+        logger.info("audit: %d partitions, %d messages", len(judges), sum(each.messages for each in of.values()))
+        judged = judge_messages(spark, messages, judges).persist()
+        try:
+            outcome.tallies = _tallies(judges, judged, stored)
+            outcome.complete_until = _complete_until(judged, outcome)
+            outcome.findings += checks.cover(judges)
+            outcome.findings += checks.population(judges, judged)
+            outcome.findings += checks.dead(judges, read_letters(spark, settings, of.values()))
+            if tables.exists(spark, "silver"):
+                made = outputs.made_of(tables.read(spark, "silver"), of.values())
+                outcome.findings += outputs.look(judged, made, outcome.tallies, expect)
+        finally:
+            judged.unpersist()
+    finally:
+        messages.unpersist()
+
+
+def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) -> list[Reading]:
+    """Each reading of a topic, for each partition that has messages: where it says nothing of one, all is a gap or not due."""
+    nodes = {(each.node, each.topic) for each in known}
+    return [Reading(node, topic, partition) for topic, partition in of for node, read in sorted(nodes) if read == topic]
+
+
+def _tallies(judges: Mapping[Reading, Judge], judged: DataFrame, stored: Mapping[Reading, int]) -> list[Tally]:
+    counts = judged.groupBy("node", "topic", "partition", "outcome").count().collect()
+    tallies = {
+        reading: Tally(reading, judge.window.first, judge.window.end, stored.get(reading), judge.window.messages)
+        for reading, judge in judges.items()
+    }
+    for node, topic, partition, outcome, count in counts:
+        tallies[Reading(node, topic, partition)].outcomes[outcome] = count
+    return list(tallies.values())
+
+
+def _complete_until(judged: DataFrame, outcome: Outcome) -> datetime | None:
+    open_ones = judged.where(sf.col("outcome").isin(GAP, NOT_DUE))
+    first = open_ones.agg(sf.min(sf.unix_millis("timestamp"))).first()
+    assert first is not None, "an aggregate without groups has one row"
+    if first[0] is not None:
+        return datetime.fromtimestamp(first[0] / 1000, UTC)
+    return outcome.times.until or outcome.checked
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

@@ -1,0 +1,64 @@
+"""Levels 0 to 2 of an audit: what must not be, and what is worth knowing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kstorm_pipeline.audit.coverage import Intervals
+from kstorm_pipeline.audit.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from kstorm_pipeline.audit.coverage import Range
+    from kstorm_pipeline.audit.judge import Judge
+    from kstorm_pipeline.audit.ranges import Reading
+
+_CERTAIN = ("acked", "empty", "dead")
+"""Outcomes of offsets that had a message when the range was written."""
+
+Letters = dict[tuple[str, int], Intervals]
+"""The offsets of dead letters, by topic and partition."""
+
+
+def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
+    """0: offsets that are due and in no range. No rule of kstorm allows them; an offset that another tool has stored makes some."""
+    for reading, judge in judges.items():
+        for first, end in judge.account.gaps(judge.window.first, judge.window.bound, judge.due):
+            note = "" if judge.stored is None else f"{judge.stored} is stored"
+            yield Finding(0, "gap", True, reading, first, end, note)
+        for each in judge.account.skipped:
+            first, end = max(each.start, judge.window.first), min(each.end, judge.window.bound)
+            if first < end:
+                who = f" (by {each.who})" if each.who else ""
+                yield Finding(0, "skipped", False, reading, first, end, each.why + who)
+
+
+def population(judges: Mapping[Reading, Judge], judged: DataFrame) -> Iterator[Finding]:
+    """1: ranges that say of more offsets that they have no message than there are without one."""
+    counts = judged.where("place >= 0").groupBy("node", "topic", "partition", "place").count().collect()
+    there = {(row[0], row[1], row[2], row[3]): row[4] for row in counts}
+    for reading, judge in judges.items():
+        fewer: list[tuple[Range, int]] = []
+        for place, said in enumerate(judge.chain):
+            found, absent = there.get((*reading, place), 0), said.counts.get("absent", 0)
+            if found > said.end - said.start - absent:
+                note = f"{found} messages, and {absent} offsets are said to have none"
+                yield Finding(1, "a message was passed over", True, reading, said.start, said.end, note)
+            gone = sum(said.counts.get(outcome, 0) for outcome in _CERTAIN) - found
+            if gone > 0:
+                fewer.append((said, gone))
+        if fewer:
+            note = f"{sum(gone for _, gone in fewer)} of them: the topic was compacted, or deletes records"
+            yield Finding(1, "messages are gone", False, reading, fewer[0][0].start, fewer[-1][0].end, note)
+
+
+def dead(judges: Mapping[Reading, Judge], letters: Letters) -> Iterator[Finding]:
+    """2: messages that are said to be among the dead letters, and are not."""
+    for reading, judge in judges.items():
+        there = letters.get((reading.topic, reading.partition), Intervals())
+        for run in judge.account.dead.within(judge.window.first, judge.window.end):
+            for first, end in there.missing(*run):
+                yield Finding(2, "no dead letter", True, reading, first, end)

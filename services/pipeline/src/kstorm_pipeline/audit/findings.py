@@ -1,0 +1,114 @@
+"""What an audit has found, and the tables that keep it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kstorm_pipeline.ddl import columns_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from kstorm_pipeline.audit.ranges import Reading
+    from kstorm_pipeline.tables import Tables
+
+WINDOWS, EXCEPTIONS = "audit_windows", "audit_exceptions"
+
+_WINDOWS = """
+    checked TIMESTAMP COMMENT 'when this was found; all rows of one audit have the same',
+    topology STRING,
+    node STRING COMMENT 'of ZooKeeper: whose reading it is',
+    topic STRING,
+    partition INT,
+    first BIGINT COMMENT 'the first offset of the window that has a message',
+    `end` BIGINT COMMENT 'one more than the last',
+    stored BIGINT COMMENT 'the offset that is stored in ZooKeeper; null if that was not asked',
+    messages BIGINT COMMENT 'how many there are',
+    done BIGINT COMMENT 'acked, committed or claimed',
+    dead BIGINT,
+    empty BIGINT,
+    skipped BIGINT,
+    not_due BIGINT,
+    gap BIGINT,
+    outputs BIGINT COMMENT 'records of silver that were made of them; null without silver',
+    without_output BIGINT COMMENT 'how many of done have none',
+    findings BIGINT COMMENT 'how many exceptions are faults'
+"""
+_EXCEPTIONS = """
+    checked TIMESTAMP,
+    topology STRING,
+    level INT COMMENT '0 cover, 1 population, 2 dead, 3 output, 4 proof',
+    what STRING,
+    fault BOOLEAN COMMENT 'whether it must not be; else it is worth knowing',
+    node STRING,
+    topic STRING,
+    partition INT,
+    first BIGINT COMMENT 'the first offset',
+    `end` BIGINT COMMENT 'the one behind the last',
+    note STRING
+"""
+
+
+class Finding(NamedTuple):
+    """Offsets of one partition about which there is something to say."""
+
+    level: int
+    what: str
+    fault: bool
+    reading: Reading
+    first: int
+    end: int
+    note: str = ""
+
+    def __str__(self) -> str:
+        span = str(self.first) if self.end == self.first + 1 else f"{self.first} to {self.end - 1}"
+        note = f": {self.note}" if self.note else ""
+        node = f" ({self.reading.node})" if self.reading.node else ""
+        return f"{self.what}: {self.reading.topic}[{self.reading.partition}] {span}{node}{note}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """One partition of one reading, in figures."""
+
+    reading: Reading
+    first: int
+    end: int
+    stored: int | None
+    messages: int
+    outcomes: dict[str, int] = field(default_factory=dict)
+    outputs: int | None = None
+    without_output: int | None = None
+    findings: int = 0
+
+    def row(self) -> dict[str, Any]:
+        """As `audit_windows` has it."""
+        counts = {name.replace(" ", "_"): count for name, count in self.outcomes.items()}
+        plain = {name: value for name, value in asdict(self).items() if name not in ("reading", "outcomes")}
+        zeros = dict.fromkeys(("done", "dead", "empty", "skipped", "not_due", "gap"), 0)
+        return {**self.reading._asdict(), **plain, **zeros, **counts}
+
+
+def write_findings(
+    spark: SparkSession, tables: Tables, topology: str, checked: datetime, tallies: list[Tally], findings: list[Finding]
+) -> None:
+    """Append what was found; the tables are made if they are not there."""
+    same = {"checked": checked, "topology": topology}
+    windows = [{**same, **tally.row()} for tally in tallies]
+    exceptions = [
+        {
+            **same,
+            **{name: value for name, value in each._asdict().items() if name != "reading"},
+            **each.reading._asdict(),
+        }
+        for each in findings
+    ]
+    for name, ddl, rows in ((WINDOWS, _WINDOWS, windows), (EXCEPTIONS, _EXCEPTIONS, exceptions)):
+        schema = columns_of(ddl)
+        tables.create(spark, {name: schema})
+        if rows:
+            frame = spark.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
+            frame.write.format("delta").mode("append").save(tables.path(name))

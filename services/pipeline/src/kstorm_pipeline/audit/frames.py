@@ -1,0 +1,114 @@
+"""Records of the ackers' topics, read by code of our own: the proof shares nothing with what it proves.
+
+A frame is an array of MessagePack; its columns are ids of 8 bytes, least byte first. docs/architecture.md says who writes them.
+"""
+
+from __future__ import annotations
+
+from struct import unpack, unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VERSION = 1
+
+
+class Update(NamedTuple):
+    """What one record adds to one tree. Numbers are signed, as Spark has them."""
+
+    root: int
+    val: int
+    init: bool
+    """Whether the tree begins here."""
+    over: bool
+    """Whether it ends here without being complete: it failed."""
+
+
+def updates(data: bytes) -> Iterator[Update]:
+    """What a record of `<topology>.__acker` says, in the order in which an acker takes it; raises ValueError if it is none."""
+    version, _, init_roots, init_vals, roots, vals, failed, *_ = _array(data, 7)
+    _check(version)
+    for root, val in zip(_ids(init_roots), _ids(init_vals), strict=True):
+        yield Update(root, val, True, False)
+    for root, val in zip(_ids(roots), _ids(vals), strict=True):
+        yield Update(root, val, False, False)
+    for root in _ids(failed):
+        yield Update(root, 0, False, True)
+
+
+def begins(data: bytes) -> int | None:
+    """The spout task that begins a new life by this record, or None: its open trees are dropped, exactly once."""
+    fields = _array(data, 7)
+    return fields[1] if len(fields) > 8 and fields[8] else None
+
+
+def completed(data: bytes) -> tuple[int, ...]:
+    """The roots that a record of `<topology>.<spout>.__completions` says are complete; raises ValueError if it is none."""
+    version, _, acked, *_ = _array(data, 3)
+    _check(version)
+    return _ids(acked)
+
+
+def _check(version: Any) -> None:
+    if version != _VERSION:
+        raise ValueError(f"a frame of version {version}; this release audits {_VERSION}")
+
+
+def _ids(column: bytes) -> tuple[int, ...]:
+    if len(column) % 8:
+        raise ValueError(f"a column of {len(column)} bytes")
+    return unpack(f"<{len(column) // 8}q", column)
+
+
+def _array(data: bytes, least: int) -> list[Any]:
+    """The elements of an array, at least so many, that are numbers, bytes, text, booleans or null."""
+    count, place = _count(data)
+    if count < least:
+        raise ValueError(f"an array of {count}")
+    found = []
+    for _ in range(count):
+        element, place = _element(data, place)
+        found.append(element)
+    return found
+
+
+def _count(data: bytes) -> tuple[int, int]:
+    match data[:1]:
+        case b"\xdc":
+            return unpack_from(">H", data, 1)[0], 3
+        case b"\xdd":
+            return unpack_from(">I", data, 1)[0], 5
+        case first if first and 0x90 <= first[0] <= 0x9F:
+            return first[0] & 0x0F, 1
+    raise ValueError("no array")
+
+
+_NUMBERS = {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
+_SIZES = {0xC4: "B", 0xC5: "H", 0xC6: "I", 0xD9: "B", 0xDA: "H", 0xDB: "I"}
+_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+
+
+def _element(data: bytes, place: int) -> tuple[Any, int]:
+    if place >= len(data):
+        raise ValueError("it ends too early")
+    first, place = data[place], place + 1
+    if first <= 0x7F:
+        return first, place
+    if first >= 0xE0:
+        return first - 0x100, place
+    if first in _CONSTANTS:
+        return _CONSTANTS[first], place
+    if first in _NUMBERS:
+        (number,) = unpack_from(">" + _NUMBERS[first], data, place)
+        return number, place + {"b": 1, "h": 2, "i": 4, "q": 8}[_NUMBERS[first].lower()]
+    if first in _SIZES:
+        (size,) = unpack_from(">" + _SIZES[first], data, place)
+        place += {"B": 1, "H": 2, "I": 4}[_SIZES[first]]
+    elif 0xA0 <= first <= 0xBF:
+        size = first & 0x1F
+    else:
+        raise ValueError(f"an element of the kind {first:#x}")
+    if place + size > len(data):
+        raise ValueError("it ends too early")
+    return data[place : place + size], place + size

@@ -1,0 +1,77 @@
+"""What became of each message, by what the ranges say of its offset."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.audit.coverage import Account, Intervals, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.audit.ranges import Reading
+    from kstorm_pipeline.audit.window import Window
+
+GAP, NOT_DUE, DEAD, EMPTY, SKIPPED, DONE = "gap", "not due", "dead", "empty", "skipped", "done"
+"""`DONE` is what is no exception: acked, committed or claimed, as the spout's guarantee has it."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """Knows one partition of one reading, in one window."""
+
+    window: Window
+    account: Account
+    stored: int | None
+    skipped: Intervals = field(default_factory=Intervals)
+    chain: list[Range] = field(default_factory=list)
+    """Ranges inside of the window that have nothing in common, in order: each message of one is counted in it alone."""
+
+    def __post_init__(self) -> None:
+        for skip in self.account.skipped:
+            self.skipped.add(skip.start, skip.end)
+        behind = self.window.first
+        for each in sorted(self.account.ranges, key=lambda one: (one.start, one.end)):
+            if behind <= each.start < each.end <= self.window.end:
+                self.chain.append(each)
+                behind = each.end
+
+    @property
+    def due(self) -> int:
+        """Offsets from this one on are not yet due."""
+        return self.stored if self.stored is not None else max(self.account.covered.ends, default=self.window.first)
+
+    def outcome(self, offset: int) -> str:
+        """What became of the message."""
+        if offset not in self.account.covered:
+            return GAP if offset < self.due else NOT_DUE
+        for known, outcome in ((self.account.dead, DEAD), (self.account.empty, EMPTY), (self.skipped, SKIPPED)):
+            if offset in known:
+                return outcome
+        return DONE
+
+    def place(self, offset: int) -> int:
+        """Which range of the chain has it; -1: none."""
+        found = bisect_right(self.chain, offset, key=lambda each: each.start) - 1
+        return found if found >= 0 and offset < self.chain[found].end else -1
+
+
+def judge_messages(spark: SparkSession, messages: DataFrame, judges: Mapping[Reading, Judge]) -> DataFrame:
+    """A row for each message and reading: `node`, topic, partition, offset, `outcome`, and `place`, the range that has it."""
+    known = spark.sparkContext.broadcast({tuple(reading): judge for reading, judge in judges.items()})
+    of = spark.createDataFrame([tuple(reading) for reading in judges], "node STRING, topic STRING, partition INT")
+
+    @sf.udf("outcome STRING, place INT")
+    def judged(node: str, topic: str, partition: int, offset: int) -> tuple[str, int]:
+        judge = known.value[node, topic, partition]
+        return judge.outcome(offset), judge.place(offset)
+
+    rows = messages.join(sf.broadcast(of), ["topic", "partition"])
+    rows = rows.withColumn("judged", judged("node", "topic", "partition", "offset"))
+    return rows.select("node", "topic", "partition", "offset", "timestamp", "judged.*")

@@ -1,0 +1,51 @@
+"""Topics as they are now, read once."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.origin import client_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.settings import Settings
+
+_ALL: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def read_topic(
+    spark: SparkSession, settings: Settings, topics: str, options: Mapping[str, str] = _ALL, *, pattern: bool = False
+) -> DataFrame:
+    """What topics, separated by commas, or those of a `pattern`, hold of what is committed; with Spark's options, all of it
+    without them."""
+    client = {f"kafka.{name}": value for name, value in client_options(settings).items()}
+    rest = {"subscribePattern" if pattern else "subscribe": topics, "failOnDataLoss": "false", **options}
+    return spark.read.format("kafka").options(**{**client, **rest}).load()
+
+
+@contextmanager
+def unless_missing(otherwise: Exception) -> Iterator[None]:
+    """Raises that other error where a topic that is read within does not exist."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "UnknownTopicOrPartition" in str(error):
+            raise otherwise from None
+        raise
+
+
+def no_such_topic(topology: str, topic: str) -> PipelineError:
+    """What to say where Kafka has no topic of a topology."""
+    return PipelineError(
+        f"there is no topic {topic!r}: is {topology!r} the topology's name, and does it read Kafka? A release before that topic"
+        " wrote nothing that could be audited"
+    )

@@ -1,0 +1,76 @@
+"""Level 3: the records of the sink, as silver has them, beside the messages of which they say that they are made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.audit.coverage import Intervals
+from kstorm_pipeline.audit.findings import Finding, Tally
+from kstorm_pipeline.audit.judge import DONE, EMPTY, GAP
+from kstorm_pipeline.audit.ranges import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from kstorm_pipeline.audit.window import Window
+
+_SHOWN = 1000
+"""Most offsets of a kind that are listed; their number is right whatever is listed."""
+_PLACE = ("topic", "partition", "offset")
+
+
+def made_of(silver: DataFrame, windows: Iterable[Window]) -> DataFrame:
+    """How many records were made of each message of the windows, where they say of which."""
+    bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
+    frame = silver.sparkSession.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
+    rows = silver.select(*(sf.col(f"source_{name}").alias(name) for name in _PLACE))
+    within = (sf.col("offset") >= sf.col("__first")) & (sf.col("offset") < sf.col("__end"))
+    rows = rows.join(sf.broadcast(frame), ["topic", "partition"]).where(within)
+    return rows.groupBy(*_PLACE).agg(sf.count("*").alias("outputs"))
+
+
+def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) -> list[Finding]:
+    """Count the records of each reading's messages, and find what is strange.
+
+    With `expect` 0 a message without a record is worth knowing, and no fault; and if no record says of which message it is made,
+    as those of an exactly-once topology do, there is nothing to look at.
+    """
+    rows = judged.join(made, list(_PLACE), "left").withColumn("outputs", sf.coalesce("outputs", sf.lit(0)))
+    rows = rows.persist()
+    try:
+        none = (sf.col("outcome") == DONE) & (sf.col("outputs") == 0)
+        counts = rows.groupBy("node", "topic", "partition").agg(sf.sum("outputs"), sf.count_if(none)).collect()
+        if not expect and not any(row[3] for row in counts):
+            return []
+        of = {Reading(*row[:3]): (row[3], row[4]) for row in counts}
+        for tally in tallies:
+            tally.outputs, tally.without_output = of[tally.reading]
+        return [*_findings(rows, expect)]
+    finally:
+        rows.unpersist()
+
+
+def _findings(rows: DataFrame, expect: int) -> Iterator[Finding]:
+    strange = rows.where(sf.col("outcome").isin(GAP, EMPTY) & (sf.col("outputs") > 0))
+    for reading, first, end in _runs(strange):
+        yield Finding(3, "a record of a message that was not processed", True, reading, first, end)
+    few = rows.where((sf.col("outcome") == DONE) & (sf.col("outputs") < max(1, expect)))
+    what = "acked without a record" if expect <= 1 else f"acked with fewer than {expect} records"
+    for reading, first, end in _runs(few):
+        yield Finding(3, what, expect > 0, reading, first, end)
+
+
+def _runs(rows: DataFrame) -> Iterator[tuple[Reading, int, int]]:
+    """The first rows' offsets by reading, those in a row as one."""
+    found: defaultdict[Reading, Intervals] = defaultdict(Intervals)
+    columns = rows.select("node", "topic", "partition", "offset")
+    for row in columns.orderBy("node", "topic", "partition", "offset").limit(_SHOWN).collect():
+        found[Reading(row[0], row[1], row[2])].add(row[3], row[3] + 1)
+    for reading, offsets in found.items():
+        for first, end in offsets:
+            yield reading, first, end

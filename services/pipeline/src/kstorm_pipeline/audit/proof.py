@@ -1,0 +1,163 @@
+"""Level 4: Spark reckons again which trees are complete, from what the ackers were told.
+
+A tree is complete when all that is XORed to its root comes to 0 after its beginning. That is one line of SQL over the ackers'
+topic, and shares no code with the ackers' ledger. The trees of which kstorm says that they are complete must be among those. It
+goes as far back as these topics do, which are kept for hours.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from struct import error
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.audit import frames
+from kstorm_pipeline.audit.findings import Finding
+from kstorm_pipeline.audit.kafka import read_topic, unless_missing
+from kstorm_pipeline.audit.ranges import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    from kstorm_pipeline.settings import Settings
+
+_T = TypeVar("_T")
+_UPDATES = """
+    partition INT, offset BIGINT, timestamp TIMESTAMP, number INT, root BIGINT, val BIGINT, init BOOLEAN, over BOOLEAN
+"""
+_UNSIGNED = (1 << 64) - 1
+_WITH_ABORTED = {"kafka.isolation.level": "read_uncommitted"}
+_SHOWN = 1000
+"""Most trees that are named; their number is right whatever is named."""
+_EARLY = timedelta(minutes=10)
+"""An ack may come before the beginning of its tree, but not by more than this."""
+
+
+class NoAckersError(Exception):
+    """The topology has no ackers."""
+
+
+class Proof(NamedTuple):
+    """What was reckoned."""
+
+    said: int
+    """Of how many trees kstorm says that they are complete, as far as their beginning is still there."""
+    closed: int
+    """How many trees come to 0."""
+    findings: list[Finding]
+
+
+def prove(spark: SparkSession, settings: Settings) -> Proof | None:
+    """Reckon again all trees that the ackers' topic still has; None where there are no ackers."""
+    # First what is said: what it says of is told by then.
+    pattern = rf"{re.escape(settings.topology)}\.[^.]+\.__completions"
+    said = completions_of(read_topic(spark, settings, pattern, pattern=True)).persist()
+    try:
+        said.count()
+        acker = f"{settings.topology}.__acker"
+        with unless_missing(NoAckersError()):
+            told = updates_of(read_topic(spark, settings, acker)).persist()
+        try:
+            heads = heads_of(read_topic(spark, settings, acker, _WITH_ABORTED))
+            return compare(said, told, heads)
+        finally:
+            told.unpersist()
+    except NoAckersError:
+        return None
+    finally:
+        said.unpersist()
+
+
+def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
+    """`completions_of` the spouts' topics beside `updates_of` the ackers', which begins at its `heads_of`."""
+    heads = heads.persist()
+    trees = _whole(close(told), heads).persist()
+    try:
+        known = said.join(trees.select("root", "closed"), "root").persist()
+        unproven = known.where(~sf.col("closed"))
+        findings = [*_findings(unproven, "said to be complete, and it is not")]
+        if not heads.where("head > 0").count():  # all is still there
+            findings += _findings(
+                said.join(told.where("init"), "root", "left_anti"), "said to be complete, and it never began"
+            )
+        try:
+            return Proof(known.count(), trees.where("closed").count(), findings)
+        finally:
+            known.unpersist()
+    finally:
+        trees.unpersist()
+        heads.unpersist()
+
+
+def _findings(rows: DataFrame, note: str) -> Iterator[Finding]:
+    for root, topic, partition, offset, *_ in rows.orderBy("topic", "partition", "offset").limit(_SHOWN).collect():
+        what = f"the tree {root & _UNSIGNED:016x} is {note}"
+        yield Finding(4, "a tree that is not proven", True, Reading("", topic, partition), offset, offset + 1, what)
+
+
+def _whole(trees: DataFrame, heads: DataFrame) -> DataFrame:
+    """Without the trees of which something may be among what Kafka has deleted already."""
+    there = (sf.col("head") == 0) | (sf.col("timestamp") >= sf.col("since") + sf.lit(_EARLY))
+    return trees.join(sf.broadcast(heads), "partition").where(there).select("root", "closed")
+
+
+def heads_of(rows: DataFrame) -> DataFrame:
+    """Where a topic begins, by partition: `head`, an offset, and `since`, a time."""
+    return rows.groupBy("partition").agg(sf.min("offset").alias("head"), sf.min("timestamp").alias("since"))
+
+
+def updates_of(rows: DataFrame) -> DataFrame:
+    """What the records of the ackers' topic add to each tree, in their order."""
+
+    def told(row: Row) -> Iterator[tuple[object, ...]]:
+        for number, update in enumerate(_read(frames.updates, row)):
+            yield row.partition, row.offset, row.timestamp, number, *update
+
+    values = rows.select("partition", "offset", "timestamp", "value")
+    return rows.sparkSession.createDataFrame(values.rdd.flatMap(told), _UPDATES)
+
+
+def completions_of(rows: DataFrame) -> DataFrame:
+    """The roots that are said to be complete, each with the first record that says so."""
+
+    def said(row: Row) -> Iterator[tuple[object, ...]]:
+        for root in _read(frames.completed, row):
+            yield root, row.topic, row.partition, row.offset
+
+    values = rows.select("topic", "partition", "offset", "value").rdd.flatMap(said)
+    found = rows.sparkSession.createDataFrame(values, "root BIGINT, topic STRING, partition INT, offset BIGINT")
+    first = sf.min(sf.struct("topic", "partition", "offset")).alias("first")
+    return found.groupBy("root").agg(first).select("root", "first.*")
+
+
+def _read(frame: Callable[[bytes], Iterable[_T]], row: Row) -> list[_T]:
+    """What is no frame adds nothing, as the ackers have it."""
+    try:
+        return list(frame(bytes(row.value or b"")))
+    except (ValueError, error):
+        return []
+
+
+def close(told: DataFrame) -> DataFrame:
+    """The trees whose beginning is there: `root`, whether they are `closed`, and `partition` and `timestamp` of their beginning."""
+    of_root = Window.partitionBy("root").orderBy("offset", "number")
+    so_far = of_root.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    begun = sf.sum(sf.col("init").cast("int")).over(so_far)
+    # A beginning may be there twice, and counts once.
+    rows = told.withColumn("begun", begun).where(~sf.col("init") | (sf.col("begun") == 1))
+    total = sf.expr("bit_xor(val)").over(so_far)
+    rows = rows.withColumn("total", total)
+    failed = sf.max("over").over(so_far)
+    rows = rows.withColumn("done", (sf.col("begun") > 0) & (sf.col("total") == 0) & ~failed)
+    trees = rows.groupBy("root").agg(
+        sf.max("done").alias("closed"),
+        sf.min("partition").alias("partition"),
+        sf.min(sf.when(sf.col("init"), sf.col("timestamp"))).alias("timestamp"),
+    )
+    return trees.where("timestamp IS NOT NULL")

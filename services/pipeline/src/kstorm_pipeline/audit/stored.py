@@ -1,0 +1,59 @@
+"""What is stored of the readings in ZooKeeper: up to there everything is due."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kstorm_pipeline.errors import PipelineError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kstorm_pipeline.audit.ranges import Reading
+
+_SECONDS = 10.0
+
+
+def stored_offsets(hosts: str, of: Iterable[Reading]) -> dict[Reading, int]:
+    """The offset that each reading goes on from; a reading without one is left out.
+
+    Raises PipelineError if ZooKeeper does not say, SettingsError if its client is not installed.
+    """
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError:
+        raise SettingsError(
+            "--zookeeper needs the package kazoo: install it, or leave the setting out (then what is behind the last range counts"
+            " as not yet due)"
+        ) from None
+    client = KazooClient(hosts, timeout=_SECONDS)
+    found: dict[Reading, int] = {}
+    try:
+        client.start(_SECONDS)
+        for reading in of:
+            path = f"{reading.node}/partition_{reading.partition}"
+            try:
+                data, _ = client.get(path)
+            except NoNodeError:
+                continue
+            if data:
+                found[reading] = _offset(data, path)
+    except (KazooException, KazooTimeoutError) as error:
+        raise PipelineError(
+            f"the stored offsets cannot be read from ZooKeeper at {hosts}: {error or type(error).__name__}. Correct --zookeeper, or"
+            " see that it is up"
+        ) from None
+    finally:
+        client.stop()
+        client.close()
+    return found
+
+
+def _offset(data: bytes, path: str) -> int:
+    try:
+        return int(json.loads(data)["offset"])
+    except (ValueError, KeyError, TypeError):
+        raise PipelineError(f"{path} of ZooKeeper holds {data[:200]!r}, which is no stored offset") from None

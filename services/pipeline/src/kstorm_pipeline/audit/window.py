@@ -1,0 +1,80 @@
+"""Which messages of the source topics a window of time has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.audit.kafka import read_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.settings import Settings
+
+
+_NO_BOUND = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages of one partition between two times."""
+
+    topic: str
+    partition: int
+    first: int
+    """The first offset that has a message."""
+    end: int
+    """One more than the last."""
+    messages: int
+    """How many there are."""
+    open: bool = False
+    """Whether what comes behind them belongs to the window too."""
+
+    @property
+    def bound(self) -> int:
+        """Offsets from this one on do not belong to it."""
+        return _NO_BOUND if self.open else self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """From one time to before another, by the messages' Kafka timestamps; None: from the first, up to the last."""
+
+    since: datetime | None
+    until: datetime | None
+
+
+def parse_time(text: str) -> datetime:
+    """An ISO date or time, UTC where it does not say; raises ValueError."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def source_messages(spark: SparkSession, settings: Settings, topics: Iterable[str], times: Times) -> DataFrame:
+    """Topic, partition and offset of the messages that Kafka still has."""
+    options = {"startingOffsets": "earliest", "startingOffsetsByTimestampStrategy": "latest"}
+    if times.since is not None:
+        options["startingTimestamp"] = _millis(times.since)
+    if times.until is not None:
+        options["endingTimestamp"] = _millis(times.until)
+    pattern = "|".join(map(re.escape, topics))  # a topic that was deleted has none
+    messages = read_topic(spark, settings, pattern, options, pattern=True)
+    return messages.select("topic", "partition", "offset", "timestamp")
+
+
+def windows(messages: DataFrame, times: Times) -> list[Window]:
+    """The messages by partition; partitions without any are left out."""
+    found = messages.groupBy("topic", "partition").agg(sf.min("offset"), sf.max("offset") + 1, sf.count("*")).collect()
+    every = (Window(row[0], row[1], row[2], row[3], row[4], times.until is None) for row in found)
+    return sorted(every, key=lambda each: (each.topic, each.partition))
+
+
+def _millis(time: datetime) -> str:
+    return str(round(time.timestamp() * 1000))

@@ -1,0 +1,190 @@
+"""The audit: what is missing is found, and named."""
+
+import json
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+
+from kstorm.local.servers import EmbeddedKafka
+from kstorm_pipeline import PipelineError
+from kstorm_pipeline.audit import audit as module
+from kstorm_pipeline.audit.audit import Outcome, audit
+from kstorm_pipeline.audit.ranges import Reading
+from kstorm_pipeline.audit.window import Times, parse_time
+from kstorm_pipeline.settings import Settings
+from kstorm_pipeline.tables import Tables
+from tests.pipeline.orders import NOON, Orders
+from tests.pipeline.topic import Topic
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+NODE = "/spouts/lines"
+
+
+class Audited:
+    """A source with ten messages, and what a topology says of them."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, bootstrap: str) -> None:
+        self.topology = f"t{uuid.uuid4().hex[:8]}"
+        self.source = Topic(bootstrap, partitions=1)
+        self.spark, self.settings = spark, replace(settings, bootstrap_servers=bootstrap, topology=self.topology)
+        self.tables = Tables(settings.tables)
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        names = [f"{self.topology}.__finished", f"{self.topology}.__dead_letters"]
+        for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+            made.result(30)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for number in range(10):
+            self.source.put(f"message {number}", at=NOON + number * 1000)
+        self.source.flush()
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(NODE, self.source.topic, 0)
+
+    def say(self, start: int, end: int, **more: Any) -> None:
+        """A record of the topic of finished ranges."""
+        n = more.pop("n", {"acked": end - start})
+        place = {"reading": NODE, "topic": self.source.topic, "partition": 0, "spout": "lines", "task": 1}
+        said = {"v": 1, **place, "from": start, "to": end, "n": n, **more}
+        self._producer.produce(f"{self.topology}.__finished", json.dumps(said))
+
+    def bury(self, offset: int) -> None:
+        """A dead letter."""
+        letter = {
+            "topology": self.topology,
+            "topic": self.source.topic,
+            "partition": 0,
+            "offset": offset,
+            "reason": "why",
+        }
+        self._producer.produce(f"{self.topology}.__dead_letters", json.dumps(letter))
+
+    def audit(self, expect: int = 0, since: str = "", until: str = "") -> Outcome:
+        assert self._producer.flush(30) == 0
+        times = Times(parse_time(since) if since else None, parse_time(until) if until else None)
+        return audit(self.spark, self.settings, self.tables, times, expect)
+
+
+@pytest.fixture
+def audited(spark: SparkSession, settings: Settings, kafka: EmbeddedKafka, tmp_path: Path) -> Audited:
+    return Audited(spark, replace(settings, tables=str(tmp_path)), kafka.bootstrap)
+
+
+def faults(outcome: Outcome) -> list[tuple[str, int, int]]:
+    return [(each.what, each.first, each.end) for each in outcome.faults]
+
+
+def test_all_is_accounted_for(audited: Audited) -> None:
+    """With ranges that overlap, and messages that were dead, empty, or not yet due."""
+    audited.say(0, 4, n={"acked": 3, "dead": 1}, dead=[[2, 3]])
+    audited.say(3, 8, n={"acked": 4, "empty": 1}, empty=[[5, 6]])
+    audited.bury(2)
+    outcome = audited.audit()
+    assert faults(outcome) == []
+    (tally,) = outcome.tallies
+    assert (tally.reading, tally.messages) == (audited.reading, 10)
+    assert tally.outcomes == {"done": 6, "dead": 1, "empty": 1, "not due": 2}
+    assert outcome.complete_until == parse_time("2023-11-14T22:13:28")
+    row = audited.tables.read(audited.spark, "audit_windows").collect()[0]
+    assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (audited.topology, 6, 2, 0, 0)
+
+
+def test_an_offset_that_no_range_has_is_named(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle, and behind the last range if it is stored all the same: so does a spout that stores an offset too far."""
+    audited.say(0, 5)
+    audited.say(6, 9)
+    outcome = audited.audit()
+    assert faults(outcome) == [("gap", 5, 6)]
+    assert outcome.complete_until == parse_time("2023-11-14T22:13:25")
+    audited.settings = replace(audited.settings, zookeeper="somewhere")
+    monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 10})
+    outcome = audited.audit()
+    assert faults(outcome) == [("gap", 5, 6), ("gap", 9, 10)]
+    assert str(outcome.faults[1]) == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): 10 is stored"
+    assert outcome.summary()["gaps"] == 2
+    monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 12})
+    assert faults(audited.audit()) == [("gap", 5, 6), ("gap", 9, 12)]
+    found = audited.tables.read(audited.spark, "audit_exceptions").where("what = 'gap'").orderBy("checked", "first")
+    assert [(row.level, row.first, row.end) for row in found.collect()] == [
+        (0, 5, 6),
+        (0, 5, 6),
+        (0, 9, 10),
+        (0, 5, 6),
+        (0, 9, 12),
+    ]
+
+
+def test_a_dead_letter_that_is_gone_is_named(audited: Audited) -> None:
+    """Others are there."""
+    audited.say(0, 10, n={"acked": 7, "dead": 3}, dead=[[2, 4], [8, 9]])
+    audited.bury(2)
+    audited.bury(8)
+    assert faults(audited.audit()) == [("no dead letter", 3, 4)]
+
+
+def test_a_message_that_was_taken_for_none_is_named(audited: Audited) -> None:
+    """Its range says that there is nothing at some offset, and there is a message at each."""
+    audited.say(0, 6)
+    audited.say(6, 10, n={"acked": 3, "absent": 1})
+    assert faults(audited.audit()) == [("a message was passed over", 6, 10)]
+
+
+def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
+    """It is no fault. What lies behind a step back has to come again."""
+    audited.say(0, 8)
+    audited.say(8, 10, n={"skipped": 2}, skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "ann@laptop"}])
+    audited.say(10, 6, n={}, skipped=[{"from": 10, "to": 6, "why": "offsets reset", "who": "ann@laptop"}])
+    audited.say(6, 8)
+    audited.say(8, 10, n={"skipped": 2}, skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "bob@laptop"}])
+    outcome = audited.audit()
+    assert faults(outcome) == []
+    assert [str(each) for each in outcome.findings] == [
+        f"skipped: {audited.source.topic}[0] 8 to 9 (/spouts/lines): offsets set (by bob@laptop)"
+    ]
+
+
+def test_a_window_of_time(audited: Audited) -> None:
+    """What is before and behind it is not looked at."""
+    audited.say(3, 7)
+    outcome = audited.audit(since="2023-11-14T22:13:23", until="2023-11-14T22:13:27")
+    assert faults(outcome) == []
+    assert [(each.first, each.end, each.messages) for each in outcome.tallies] == [(3, 7, 4)]
+    assert outcome.complete_until == parse_time("2023-11-14T22:13:27")
+
+
+def test_acked_messages_without_a_record_are_counted_and_listed(audited: Audited, orders: Orders) -> None:
+    """They are no fault, unless each was to have one. A record of a message that held nothing is one."""
+    audited.say(0, 10, n={"acked": 9, "empty": 1}, empty=[[4, 5]])
+    for number in (0, 1, 2, 4, 5, 6, 7, 9):
+        orders.topic.put("{}", lineage=f"{audited.source.topic}-0-{number}-0")
+    orders.topic.put("{}", lineage=f"{audited.source.topic}-0-1-1")
+    orders.run()
+    audited.tables = orders.tables
+    outcome = audited.audit()
+    assert faults(outcome) == [("a record of a message that was not processed", 4, 5)]
+    assert [(each.what, each.first) for each in outcome.findings if not each.fault] == [
+        ("acked without a record", 3),
+        ("acked without a record", 8),
+    ]
+    (tally,) = outcome.tallies
+    assert (tally.outputs, tally.without_output) == (9, 2)
+    assert ("acked without a record", 3, 4) in faults(audited.audit(expect=1))
+
+
+def test_a_topology_that_says_nothing(audited: Audited) -> None:
+    """One that has read nothing is complete; one that there is not is an error in one line."""
+    assert audited.audit().tallies == []
+    audited.settings = replace(audited.settings, topology="nobody")
+    with pytest.raises(
+        PipelineError, match=r"there is no topic 'nobody.__finished': is 'nobody' the topology's name"
+    ) as error:
+        audited.audit()
+    assert "\n" not in str(error.value)

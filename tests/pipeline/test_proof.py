@@ -1,0 +1,189 @@
+"""Level 4 of the audit: trees reckoned again by Spark."""
+
+import re
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
+from kstorm.testing import LocalCluster
+from kstorm_pipeline.audit import frames
+from kstorm_pipeline.audit.proof import Proof, close, compare, completions_of, heads_of, updates_of
+from tests.pipeline.topic import DAY
+from tests.sim.topologies import diamond_that_fails_every_seventh
+from tests.sim.truth import Truth
+
+pytestmark = pytest.mark.timeout(900)
+
+IDS = st.integers(1, (1 << 64) - 1)
+RECORD = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, value BINARY"
+PAIRS = st.lists(st.tuples(IDS, IDS), max_size=20)
+
+
+def signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
+
+
+def ack_frame(
+    inits: Sequence[tuple[int, int]] = (),
+    acks: Sequence[tuple[int, int]] = (),
+    failed: Sequence[int] = (),
+    task: int = 1,
+    begins: bool = False,
+) -> bytes:
+    init_roots, init_vals, roots, vals = (
+        pack_ids([pair[at] for pair in pairs]) for pairs in (inits, acks) for at in (0, 1)
+    )
+    return encode(AckFrame(VERSION, task, init_roots, init_vals, roots, vals, pack_ids(failed), begins=begins))
+
+
+@given(PAIRS, PAIRS, st.lists(IDS, max_size=20), st.integers(0, 1 << 40), st.booleans())
+def test_frames_of_kstorm_are_read_by_other_code(
+    inits: list[tuple[int, int]], acks: list[tuple[int, int]], failed: list[int], task: int, begins: bool
+) -> None:
+    """The same numbers come out, signed."""
+    data = ack_frame(inits, acks, failed, task, begins)
+    assert list(frames.updates(data)) == [
+        *((signed(root), signed(val), True, False) for root, val in inits),
+        *((signed(root), signed(val), False, False) for root, val in acks),
+        *((signed(root), 0, False, True) for root in failed),
+    ]
+    assert frames.begins(data) == (task if begins else None)
+    acked = [root for root, _ in inits]
+    said = encode(CompletionFrame(VERSION, 0, acked=pack_ids(acked), failed=pack_ids(failed)))
+    assert frames.completed(said) == tuple(map(signed, acked))
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
+    """By ValueError or struct's error, and nothing else."""
+    for read in (lambda: list(frames.updates(data)), lambda: frames.completed(data)):
+        with suppress(ValueError, struct.error):
+            read()
+
+
+def records(spark: SparkSession, values: Sequence[bytes], partition: int = 0) -> DataFrame:
+    rows = [("topic", partition, offset, DAY, value) for offset, value in enumerate(values)]
+    return spark.createDataFrame(rows, RECORD)
+
+
+def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
+    return {row.root: row.closed for row in close(updates_of(records(spark, values))).collect()}
+
+
+def test_trees_close_as_acks_say(spark: SparkSession) -> None:
+    """Whatever comes first. A beginning that is there twice counts once, a tree that failed is not complete, and one without a
+    beginning is not looked at."""
+    assert closed(
+        spark,
+        [
+            ack_frame([(1, 0b11), (2, 5), (3, 9), (4, 7), (6, 3)]),
+            ack_frame(acks=[(1, 0b01), (5, 4), (9, 1)]),
+            ack_frame([(2, 5), (5, 4)], acks=[(1, 0b10), (2, 5)]),
+            ack_frame(acks=[(3, 8)], failed=[4]),
+            ack_frame(acks=[(4, 7), (6, 3), (6, 8)]),
+        ],
+    ) == {1: True, 2: True, 3: False, 4: False, 5: True, 6: True}
+
+
+def simulated(seeds: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
+    """What the ackers were told, and what they said, in clusters whose processes are killed at random."""
+    told: list[bytes] = []
+    said: list[bytes] = []
+    for seed in seeds:
+        random, truth = Random(seed), Truth(messages=30)
+        topology = diamond_that_fails_every_seventh(truth, acker_executors=2)
+        with LocalCluster(topology, seed) as cluster:
+            cluster.disturb(duplicate=0.05, reorder=0.05)
+            for _ in range(100):
+                for _ in range(random.randint(1, 12)):
+                    cluster.step()
+                cluster.crash(random.choice(("source", "left", "join", "__acker")))
+            cluster.disturb()
+            for _ in range(100):
+                cluster.advance_time(1)
+            assert truth.finished == set(range(30))
+            told += cluster.sent(topology.acker_topic)
+            said += cluster.sent(topology.completions_topic("source"))
+    return told, said
+
+
+def proven(spark: SparkSession, told: Sequence[bytes], said: Sequence[bytes]) -> Proof:
+    rows = records(spark, told)
+    return compare(completions_of(records(spark, said)), updates_of(rows), heads_of(rows))
+
+
+def test_spark_closes_exactly_what_the_ackers_closed(spark: SparkSession) -> None:
+    """Whatever was killed, came twice, or in another order."""
+    told, said = simulated((1, 2, 3))
+    found = proven(spark, told, said)
+    completed = {root for value in said for root in frames.completed(value)}
+    assert found == (len(completed), len(completed), [])
+    assert len(completed) >= 90
+
+
+def test_an_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) -> None:
+    """Trees are named by their roots, and by the record that says so."""
+    with patch("kstorm.core.ledger._VAL", 0):
+        told, said = simulated((1,))
+    found = proven(spark, told, said)
+    assert found.findings
+    assert all(each.fault and each.level == 4 for each in found.findings)
+    assert re.fullmatch(
+        r"a tree that is not proven: topic\[0\] \d+: the tree [0-9a-f]{16} is said to be complete, and it is not",
+        str(found.findings[0]),
+    )
+
+
+def test_a_tree_that_never_began(spark: SparkSession) -> None:
+    """It cannot be complete, if all is there that the ackers were told."""
+    said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 7])))]
+    found = proven(spark, [ack_frame(begins=True), ack_frame([(1, 3)], acks=[(1, 3)])], said)
+    assert (found.said, found.closed) == (1, 1)
+    assert [each.note for each in found.findings] == [
+        "the tree 0000000000000007 is said to be complete, and it never began"
+    ]
+
+
+def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
+    """Of a tree that began soon after the first record that is left, an ack may be gone; a later one is whole."""
+    frames_of = (ack_frame([(1, 3)]), ack_frame([(2, 3)]), ack_frame(acks=[(2, 3)]))
+    rows = [
+        ("topic", 0, 70 + number, DAY + number * timedelta(minutes=20), value) for number, value in enumerate(frames_of)
+    ]
+    told = spark.createDataFrame(rows, RECORD)
+    said = completions_of(records(spark, [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 2, 3])))]))
+    assert compare(said, updates_of(told), heads_of(told)) == (1, 1, [])
+
+
+def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
+    """Each root once, however often it is said."""
+    said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))) for roots in ([1, 2], [2, 3], [])]
+    assert sorted(row.root for row in completions_of(records(spark, said)).collect()) == [1, 2, 3]
+
+
+def test_many_trees_close_with_the_record_that_completes_them(spark: SparkSession) -> None:
+    """Trees of random edges, told of in any order, each but its last edge: none of them closes. With it all do."""
+    random = Random(1)
+    trees = {random.getrandbits(64): [random.getrandbits(64) for _ in range(random.randint(2, 6))] for _ in range(50)}
+    first: list[bytes] = []
+    last: list[bytes] = []
+    for root, edges in trees.items():
+        val = 0
+        for edge in edges:
+            val ^= edge
+        told = [ack_frame([(root, val)]), *(ack_frame(acks=[(root, edge)]) for edge in edges[:-1])]
+        random.shuffle(told)
+        first += told
+        last.append(ack_frame(acks=[(root, edges[-1])]))
+    random.shuffle(first)
+    assert closed(spark, first) == {signed(root): False for root in trees}
+    assert closed(spark, first + last) == {signed(root): True for root in trees}
