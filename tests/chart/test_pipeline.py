@@ -320,3 +320,41 @@ def test_maintenance_is_where_the_volume_is(render: Render, mode: str, beside: b
     affinity = maintaining(objects)["spec"].get("affinity")
     assert affinity == executor_pod(objects)["spec"].get("affinity")
     assert (affinity is not None) == beside
+
+
+AUDITED = {"pipeline": {"audit": {"enabled": True}}}
+
+
+def auditing(objects: Objects) -> dict[str, Any]:
+    """The pod of the CronJob."""
+    return dict(one(objects, "CronJob", "wordcount-audit")["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+
+
+def test_every_message_is_accounted_for_each_hour(render: Render) -> None:
+    """If it is asked for: by one pod, which fails if one is missing. It knows the topology, Kafka, ZooKeeper and the tables."""
+    audit = {"enabled": True, "hours": 3, "expect": 1}
+    objects = render({"pipeline": {"audit": audit, "storage": {"accessMode": "ReadWriteOnce"}}}, base="executors")
+    spec = one(objects, "CronJob", "wordcount-audit")["spec"]
+    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == ("@hourly", "Forbid", False)
+    assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
+    (container,) = auditing(objects)["containers"]
+    assert container["args"] == ["audit", "--last", "3", "--expect", "1"]
+    assert container["image"] == driver_of(objects)["image"]
+    given = environment(container)
+    assert given.keys() <= KNOWN
+    assert given["KSTORM_PIPELINE_TOPOLOGY"] == "wordcount"
+    assert given["KSTORM_PIPELINE_ZOOKEEPER"]
+    assert given["KSTORM_PIPELINE_TABLES"] == environment(driver_of(objects))["KSTORM_PIPELINE_TABLES"]
+    assert auditing(objects)["affinity"] == executor_pod(objects)["spec"]["affinity"]
+    assert not [each for each in render(base="executors") if each["metadata"]["name"] == "wordcount-audit"]
+
+
+def test_the_audit_logs_in_to_kafka_as_the_driver_does(render: Render) -> None:
+    """It does not ask a ZooKeeper that wants a login: what is behind the last range counts as not yet due then."""
+    (container,) = auditing(render(AUDITED, base="tls-sasl"))["containers"]
+    driver = driver_of(render(base="tls-sasl"))
+    same = "KSTORM_PIPELINE_KAFKA_OPTIONS_FILE"
+    assert environment(container)[same] == environment(driver)[same]
+    mounts = {"kafka", "data", "tmp"}
+    assert {each["name"] for each in container["volumeMounts"]} >= mounts
+    assert "KSTORM_PIPELINE_ZOOKEEPER" not in environment(container)

@@ -81,6 +81,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("tls-sasl", {"pipeline": {"sparkApplication": {"enabled": True}}}, "but pipeline.master is local[*]: set it to k8s://"),
     ("executors", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the executors write tables too"),
     ("tls-sasl", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the pod of pipeline.maintain writes"),
+    ("tls-sasl", {"pipeline": {"audit": {"enabled": True}, "storage": {"accessMode": "ReadWriteOncePod"}}}, "of pipeline.audit"),
     ("executors", {"pipeline": {"serviceAccount": {"create": False}}}, "pipeline.serviceAccount is neither made nor named"),
 ]  # fmt: skip
 

@@ -77,7 +77,7 @@
 {{- $wrong := list -}}
 {{- $reserved := dict "acker" "the ackers" "prepare" "the Job" "topology" "the code" "test" "the test" -}}
 {{- if .Values.dev.enabled -}}{{- $reserved = merge $reserved (dict "kafka" "Kafka" "zookeeper" "ZooKeeper") -}}{{- end -}}
-{{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline" "maintain" "its CronJob") -}}{{- end -}}
+{{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline" "maintain" "its CronJob" "audit" "its CronJob") -}}{{- end -}}
 {{- $taken := dict -}}
 {{- range $id, $_ := .Values.components -}}
 {{- $name := include "kstorm.name" (dict "root" $ "of" $id) -}}
@@ -175,6 +175,9 @@
 {{- end -}}
 {{- if and .maintain.enabled (include "kstorm.pipelineHasVolume" $) (eq .storage.accessMode "ReadWriteOncePod") -}}
 {{- $wrong = append $wrong "pipeline.storage.accessMode is ReadWriteOncePod, but the pod of pipeline.maintain writes tables too: give ReadWriteOnce, or pipeline.maintain.enabled=false" -}}
+{{- end -}}
+{{- if and .audit.enabled (include "kstorm.pipelineHasVolume" $) (eq .storage.accessMode "ReadWriteOncePod") -}}
+{{- $wrong = append $wrong "pipeline.storage.accessMode is ReadWriteOncePod, but the pod of pipeline.audit writes tables too: give ReadWriteOnce, or pipeline.audit.enabled=false" -}}
 {{- end -}}
 {{- if not (include "kstorm.pipelineInPods" $) -}}
 {{- if .sparkApplication.enabled -}}
