@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kstorm.local.audit import NOTHING, Audited
 from tests.chaos.audit import ChaosFindings
 from tests.chaos.options import FAULTS, ChaosOptions
 
@@ -68,6 +69,8 @@ class ChaosOutcome:
     """Faults that could not be had, and why."""
     poison: int
     """Records that could not be processed, and were posted."""
+    audited: Audited = NOTHING
+    """What became of every message, by what the spouts have said of it."""
 
     @property
     def whole(self) -> bool:
@@ -112,7 +115,7 @@ class ChaosOutcome:
 
     def faults(self) -> list[str]:
         """What is wrong, a sentence each; exactly once, also what is there too often."""
-        return [*self.findings.faults(), *(goal.text for goal in self._once() if not goal.met)]
+        return [*self.findings.faults(), *self.audited.faults(), *(goal.text for goal in self._once() if not goal.met)]
 
     def _once(self) -> list[Goal]:
         """What exactly once adds to the goals."""
@@ -128,7 +131,12 @@ class ChaosOutcome:
         """What was aimed at; only of what happened."""
         rows = {row.fault: row for row in self.rows()}
         lost, of = len(self.findings.lost), len(self.findings.messages)
-        goals = [Goal(f"lost: {lost} of {of:,} messages", not lost), *self._once()]
+        gaps = self.audited.gaps
+        goals = [
+            Goal(f"lost: {lost} of {of:,} messages", not lost),
+            Goal(f"gaps in what the spouts say is finished: {gaps}", not gaps),
+            *self._once(),
+        ]
         if acker := rows.get("kill-acker"):
             slowest = max(acker.progress, default=0.0)
             goals += [

@@ -88,6 +88,7 @@ def _sums(outcome: ChaosOutcome) -> Iterator[str]:
         f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} too high; "
         f"{len(found.unfinished)} partitions not at their end when all was done."
     )
+    yield f"Audit: {outcome.audited}."
     for name, reason in outcome.skipped.items():
         yield f"Left out: {name}, as {reason}."
 

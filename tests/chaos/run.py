@@ -1,6 +1,6 @@
 """A chaos run from its beginning to its end.
 
-servers → topics → processes → a steady feed, with one fault after the other → everything finished → last counts → audit →
+servers → topics → processes → a steady feed, with one fault after the other → everything finished → last counts → audits →
 report. Whatever happens, what was started is stopped, and what was broken is mended.
 """
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kstorm.errors import KstormError, LocalError
+from kstorm.local.audit import Audit, Audited
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.view import LiveView
 from tests.chaos.audit import ChaosFindings, audit
@@ -51,13 +52,13 @@ class Chaos:
         self._say(f"seed {self._options.seed}; again: {self._options.command}")
         self._say(f"logs of this run: {self._directory}")
         try:
-            findings, poison = self._break_and_audit()
+            findings, poison, audited = self._break_and_audit()
         except KstormError as error:
             self._fail(f"{error}")
             return 1
-        return self._finish(ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison))
+        return self._finish(ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison, audited))
 
-    def _break_and_audit(self) -> tuple[ChaosFindings, int]:
+    def _break_and_audit(self) -> tuple[ChaosFindings, int, Audited]:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
         opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee)
@@ -84,9 +85,8 @@ class Chaos:
             self._say("stopping the processes; then the audit reads every topic")
             stage.processes.stop()
             offsets.look()
-            return self._audit(reader, stage, offsets, {text.split()[0] for text in last}), len(stage.poison) + len(
-                stage.parted
-            )
+            findings = self._audit(reader, stage, offsets, {text.split()[0] for text in last})
+            return findings, len(stage.poison) + len(stage.parted), self._account(stage)
 
     def _await_end(self, offsets: OffsetWatch, reader: TopicReader) -> None:
         """Until the stored offsets are the ends, as a plain client sees both. What never gets there, the audit tells."""
@@ -115,6 +115,13 @@ class Chaos:
             )
         except ValueError as error:
             raise LocalError(f"the audit cannot finish: {error}") from error
+
+    def _account(self, stage: Stage) -> Audited:
+        self._say("accounting for every message")
+        run = Audit(self._directory, stage.kafka.bootstrap, stage.zookeeper.connect, stage.processes.topology.name)
+        audited = run.run()
+        self._say(f"audit: {audited}")
+        return audited
 
     def _finish(self, outcome: ChaosOutcome) -> int:
         print_outcome(outcome, self._console)

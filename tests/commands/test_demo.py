@@ -41,6 +41,8 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
     """Both are killed, every word is counted once, gold is exact; on the user's own servers nothing of the run remains."""
     report = run_demo(tmp_path, "--bootstrap", kafka.bootstrap, "--zookeeper", zookeeper.connect)
     assert report["messages"] == report["acked"] == MESSAGES
+    audited = {name: report["audit"][name] for name in ("messages", "done", "gaps", "faults")}  # type: ignore[index]
+    assert audited == {"messages": MESSAGES, "done": MESSAGES, "gaps": 0, "faults": []}
     assert {name: report[name] for name in ("lost", "words_wrong", "words_over", "sink_records_repeated")} == {
         "lost": 0,
         "words_wrong": 0,

@@ -78,6 +78,7 @@ def _story(
     with console.status("the audit"):
         audit = release.audit()
         counted = release.audit_tables(audit["counts"])
+        audited = release.account()
     with console.status("helm test"):
         release.test()
     console.print("helm test passed")
@@ -86,7 +87,7 @@ def _story(
             release.kill()
         console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
-    return E2eOutcome(episodes, samples, audit, counted, posted, left, _circumstances(version, arguments.rate))
+    return E2eOutcome(episodes, samples, audit, counted, audited, posted, left, _circumstances(version, arguments.rate))
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:

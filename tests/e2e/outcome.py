@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.local.audit import Audited
 from tests.e2e.pipeline import Counted
 from tests.e2e.release import Sample
 
@@ -45,6 +46,8 @@ class E2eOutcome:
     audit: dict[str, Any]
     counted: Counted | None
     """What the pipeline's tables say; None if there was no pipeline."""
+    audited: Audited | None
+    """What became of each message, by what the spout says; None if there was no pipeline."""
     posted: int
     left: Sequence[str]
     """Objects that `helm uninstall` left, but for claims of volumes."""
@@ -64,6 +67,8 @@ class E2eOutcome:
             yield f"Kafka had taken {self.posted:,} messages, and {audit['sentences']:,} are in the source"
         if self.counted is not None:
             yield from self.counted.faults()
+        if self.audited is not None:
+            yield from self.audited.faults()
         if self.left:
             yield f"helm uninstall left {', '.join(self.left)}"
 
@@ -96,6 +101,7 @@ class E2eOutcome:
         audit = self.audit
         again = sum(audit["copies"].values())
         tables = f" Words counted by the pipeline: {self.counted.gold.total():,}." if self.counted else ""
+        tables += f" Accounted for: {self.audited}." if self.audited else ""
         return (
             f"{audit['sentences']:,} messages, {audit['words']:,} words; **lost {audit['lost']:,}**, strange "
             f"{audit['strange']:,}, written again {again:,}.{tables}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kstorm.errors import LocalError
+from kstorm.local.audit import Audited, read_audit
 from tests.e2e.kube import Kube, until
 
 VALUES: Final = Path(__file__).with_name("pipeline-values.yaml")
@@ -67,6 +69,21 @@ class Pipeline:
         printed = self._kube.await_end("tables", 900)
         found = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"')))
         return Counted(Counter(truth), Counter(found["gold"]), found["quarantined"])
+
+    def account(self) -> Audited:
+        """Has the chart's CronJob account for every message, now."""
+        self._kube.kubectl("create", "job", "accounting", f"--from=cronjob/{self._release}-audit")
+
+        def has_ended() -> bool:
+            (job,) = self._kube.items("jobs", "--field-selector=metadata.name=accounting")
+            return bool(job["status"].get("succeeded") or job["status"].get("failed"))
+
+        until(has_ended, 300, "the end of the audit")
+        said = self._kube.kubectl("logs", "job/accounting")
+        found = next((line for line in reversed(said.splitlines()) if line.startswith('{"topology"')), None)
+        if found is None:
+            raise LocalError(f"the audit failed:\n{said[-1000:]}")
+        return read_audit(found)
 
     def _pods(self, part: str) -> list[str]:
         """Names of those that run and are not about to end."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kstorm.errors import LocalError
+from kstorm.local.audit import Audited
 from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.kube import Kube, in_checkout, run, until
 from tests.e2e.pipeline import VALUES as PIPELINE_VALUES
@@ -151,6 +152,10 @@ class Release:
     def audit_tables(self, truth: dict[str, int]) -> Counted | None:
         """Compares the pipeline's counts with how often each word is in the messages; None without a pipeline."""
         return self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth) if self._has_pipeline else None
+
+    def account(self) -> Audited | None:
+        """What the chart's audit says of every message; None without a pipeline."""
+        return self.pipeline.account() if self._has_pipeline else None
 
     @property
     def _image(self) -> str:

@@ -1,10 +1,12 @@
 """What happens is counted for the fault under way, and the page says whether the goals were met."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from kstorm.local.audit import Audited
 from tests.chaos.audit import ChaosFindings, Duplicate, Lost, RecordPlace
 from tests.chaos.options import FAULTS, ChaosOptions, parse
 from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
@@ -55,7 +57,7 @@ def test_the_goals_are_met_or_not() -> None:
         episode("kill-count", 20_000, 30_000),
     )
     assert all(met for _, met in good.goals())
-    assert len(good.goals()) == 4
+    assert len(good.goals()) == 5
     bad = outcome(
         ChaosFindings(
             lost=[Lost(RecordPlace("in", 0, 0), "m0", 1500, "join")],
@@ -64,8 +66,10 @@ def test_the_goals_are_met_or_not() -> None:
         episode("kill-acker", 10_000, 15_000, progress=10.1, replayed=1),
         episode("kill-count", 20_000, 30_000),
     )
+    bad = replace(bad, audited=Audited(3, {"gap": 1, "done": 2}, 1, None, ["gap: in[0] 7"]))
     assert not any(met for _, met in bad.goals())
-    assert len(outcome(ChaosFindings()).goals()) == 1
+    assert "the audit finds 1 faults: gap: in[0] 7" in bad.faults()
+    assert len(outcome(ChaosFindings()).goals()) == 2
 
 
 def test_exactly_once_nothing_may_be_there_too_often() -> None:
@@ -73,11 +77,11 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
     findings = ChaosFindings(outputs=9, duplicates=[Duplicate("m1", 20_500, 19_000)], over=3)
     exact = ChaosOutcome(options("--guarantee", "exactly-once"), findings, [], {}, 0)
     assert exact.faults() == ["duplicated: 1 of 9 outputs", "counts above the truth: by 3 in all"]
-    assert [goal.met for goal in exact.goals()] == [True, False, False]
+    assert [goal.met for goal in exact.goals()] == [True, True, False, False]
     assert outcome(findings).faults() == []
-    assert len(outcome(findings).goals()) == 1
+    assert len(outcome(findings).goals()) == 2
     clean = ChaosOutcome(options("--guarantee", "exactly-once"), ChaosFindings(outputs=9), [], {}, 0)
-    assert [goal.met for goal in clean.goals()] == [True, True, True]
+    assert [goal.met for goal in clean.goals()] == [True] * 4
     assert clean.faults() == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from kstorm.errors import ConfigError
+from kstorm.local.audit import Audited
 from kstorm.local.cli import check_report
 from kstorm.local.demo.audit import Produced, SinkRecord, audit
 from kstorm.local.demo.pipeline import GoldWord, Tables, read_tables
@@ -19,6 +20,7 @@ KEYS = {
     *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
     *("sentences_per_s", "p50_ms", "p99_ms", "killed", "gold_rows", "cpu_seconds"),
 }
+AUDITED = Audited(2, {"done": 2}, 0, 2, [], 3.0)
 
 
 def outcome(
@@ -43,7 +45,7 @@ def outcome(
     load = Load(2, 2, 0, emitted, 2.0, 1.0, [0, 4], [])
     tables = Tables(Path("/tables"), rows, words, 1.0)
     usage = {"acker-0": Usage(1.25, 2**20)}
-    return DemoOutcome(guarantee, load, audit(produced, records), tables, usage, Path("/logs"))
+    return DemoOutcome(guarantee, load, audit(produced, records), tables, AUDITED, usage, Path("/logs"))
 
 
 def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
@@ -104,7 +106,7 @@ def test_the_summary_shows_words_as_they_are() -> None:
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
     print_summary(
-        DemoOutcome(good.guarantee, good.load, good.findings, odd, good.usage, good.directory),
+        DemoOutcome(good.guarantee, good.load, good.findings, odd, AUDITED, good.usage, good.directory),
         Console(file=shown, width=100),
     )
     assert "[red]" in shown.getvalue()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kstorm.local.audit import Audited
 from kstorm.local.demo.audit import DemoFindings
 from kstorm.local.demo.breaking import Death
 from kstorm.local.demo.pipeline import Tables
@@ -62,6 +63,7 @@ class DemoOutcome:
     load: Load
     findings: DemoFindings
     tables: Tables
+    audited: Audited
     usage: Mapping[str, Usage]
     """By process, the embedded servers and Spark among them."""
     directory: Path
@@ -96,6 +98,9 @@ class DemoOutcome:
             found.append(f"{len(wrong)} words are wrong in the gold table: {few}")
         if self.tables.rows["quarantine"]:
             found.append(f"{self.tables.rows['quarantine']} records are in quarantine")
+        found += self.audited.faults()
+        if self.audited.messages != self.load.messages:
+            found.append(f"the audit finds {self.audited.messages} messages of {self.load.messages}")
         return found
 
     def _repeated(self) -> Iterator[str]:
@@ -137,6 +142,7 @@ class DemoOutcome:
             "top": [{"word": row.word, "occurrences": row.occurrences} for row in self.tables.top],
             "cpu_seconds": {name: round(used.cpu_seconds, 1) for name, used in self.usage.items()},
             "peak_rss_mb": {name: round(used.peak_rss / 2**20) for name, used in self.usage.items()},
+            "audit": self.audited.to_json(),
             "load_seconds": round(self.load.seconds, 1),
             "spark_seconds": round(self.tables.seconds, 1),
             "tables": str(self.tables.directory),
@@ -178,6 +184,7 @@ def _print_pairs(outcome: DemoOutcome, console: Console) -> None:
         "killed": _deaths(load) or "nothing",
         "sink topic": f"{findings.records:,} records, {findings.repeated:,} of them repeated",
         "Delta tables": f"{escape(str(tables.directory))} ({', '.join(f'{name} {rows:,}' for name, rows in tables.rows.items())})",
+        "audit": escape(str(outcome.audited)),
         "logs": escape(str(outcome.directory)),
     }.items():
         table.add_row(f"[dim]{name}[/dim]", value)
