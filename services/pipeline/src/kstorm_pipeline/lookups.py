@@ -35,6 +35,8 @@ _MOST_CELLS = 20_000
 """More of them are not collected."""
 _MOST_SOURCES = 200
 """Names of more topics and partitions than that name something else."""
+PLACE = ("kafka_partition", "kafka_offset")
+"""Where a record lies in the topic, which no other has."""
 MOST_GAPS = 64
 """How many gaps in its offsets, or in its hours, a batch tells Delta of."""
 
@@ -42,13 +44,11 @@ MOST_GAPS = 64
 def mark_replays(batch: Batch, silver: DataFrame) -> DataFrame:
     """The good records of the batch with the column `replay`."""
     good = batch.good
-    if not batch.named:
+    replays = _find_replays(batch, silver) if batch.named else None
+    if replays is None:
         return good.withColumn("replay", sf.lit(False))
-    marked = _marked(batch, good.where(sf.col("occurrence").isNotNull()), silver)
-    if batch.named == batch.size - batch.malformed:
-        return marked
-    alone = good.where(sf.col("occurrence").isNull()).withColumn("replay", sf.lit(False))
-    return marked.unionByName(alone)
+    marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(PLACE), "left")
+    return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(*good.columns, "replay")
 
 
 def find_sources(records: DataFrame) -> list[Span] | None:
@@ -67,18 +67,26 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return reduce(or_, conditions, sf.lit(False))
 
 
-def _marked(batch: Batch, named: DataFrame, silver: DataFrame) -> DataFrame:
-    order = Window.partitionBy("occurrence").orderBy("kafka_partition", "kafka_offset")
-    placed = named.withColumn("__number", sf.row_number().over(order))
-    held = silver.where(_may_hold(batch)).select(
-        "occurrence", sf.struct("kafka_partition", "kafka_offset").alias("__held")
-    )
+def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
+    """The places of the batch's replays, or None if it is plain that there are none."""
+    named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *PLACE)
+    held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*PLACE).alias("__held"))
+    if _all_differ(named, batch.named) and held.isEmpty():
+        return None
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
         held = held.dropDuplicates(["occurrence"])
-    joined = placed.join(held, "occurrence", "left")
-    another = sf.col("__held") != sf.struct("kafka_partition", "kafka_offset")
-    replay = (sf.col("__number") > 1) | sf.coalesce(another, sf.lit(False))
-    return joined.withColumn("replay", replay).drop("__number", "__held").select(*named.columns, "replay")
+    order = Window.partitionBy("occurrence").orderBy(*PLACE)
+    joined = named.withColumn("__number", sf.row_number().over(order)).join(held, "occurrence", "left")
+    another = sf.col("__held") != sf.struct(*PLACE)
+    # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
+    return joined.where((sf.col("__number") > 1) | another).select(*PLACE).localCheckpoint()
+
+
+def _all_differ(named: DataFrame, size: int) -> bool:
+    """Whether each of these records has a name of its own; equal names have equal hashes."""
+    found = named.agg(sf.count_distinct(sf.xxhash64("occurrence"))).first()
+    assert found is not None, "an aggregate without groups has one row"
+    return bool(found[0] == size)
 
 
 def _may_hold(batch: Batch) -> Column:
