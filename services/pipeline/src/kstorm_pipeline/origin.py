@@ -33,6 +33,9 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a client says of a topic of a broker older than 2.8."""
 _LAST_TIME = 9_223_372_036_854_775
 """The last millisecond since 1970 that Spark's timestamps can hold, in the year 294247."""
+_WAIT_MS = "20"
+"""How long a broker waits for records. A task gets its first ones only when the fetch is answered that its consumer sent from the
+end of the last batch; with Kafka's 500 ms each task of a batch began with that."""
 
 
 @contextmanager
@@ -54,7 +57,12 @@ def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iter
 def client_options(settings: Settings) -> dict[str, str]:
     """The settings of Kafka's client, by Kafka's names."""
     given = {name.removeprefix("kafka."): value for name, value in settings.kafka_options.items()}
-    return {"bootstrap.servers": settings.bootstrap_servers, "isolation.level": "read_committed", **given}
+    own = {
+        "bootstrap.servers": settings.bootstrap_servers,
+        "isolation.level": "read_committed",
+        "fetch.max.wait.ms": _WAIT_MS,
+    }
+    return {**own, **given}
 
 
 class Origin:
