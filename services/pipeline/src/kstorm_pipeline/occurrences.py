@@ -82,8 +82,9 @@ def source_of(name: str) -> dict[str, Column]:
 
 def _header(name: str) -> Column:
     """The text of the first header of that name, or null; also of what is not text."""
-    named = sf.filter("record.headers", lambda header: header["key"] == name)
-    text = sf.get(named, sf.lit(0))["value"].cast("string")
+    # By its place, as Spark cannot compile a projection with a filter of arrays in it; no place is 0, and nothing is at -1.
+    place = sf.array_position("record.headers.key", name)
+    text = sf.get("record.headers.value", (place - 1).cast("int")).cast("string")
     return sf.when(sf.is_valid_utf8(text), text)
 
 

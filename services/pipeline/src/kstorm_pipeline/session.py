@@ -30,8 +30,12 @@ _LIMITS = " ".join(
 )
 """Avro makes room for what the bytes of a record announce before it looks whether they are there: one broken record would take
 the whole heap."""
-JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {_LIMITS}"
-"""The options for a JVM that makes Spark log as `log4j2.properties` says, and read no Avro that is larger than a record can be."""
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+"""What Spark makes of a reader of records is often one method of more than 8,000 bytes, which Java would interpret for ever."""
+_EVERYWHERE = f"{_LIMITS} {_COMPILE_ALL}"
+JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {_EVERYWHERE}"
+"""The options for a JVM that makes Spark log as `log4j2.properties` says, read no Avro that is larger than a record can be, and
+compile all that it runs often."""
 
 
 def start_spark(settings: Settings) -> SparkSession:
@@ -71,9 +75,11 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
         # A batch is kept for seconds, and what does not fit goes to disk. To compress it took half as long again as to make it.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # A batch is a few small files. Were each reckoned as 4 MB more than it has, one core would get all the large ones.
+        "spark.sql.files.openCostInBytes": "256k",
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {settings.driver_java_options}".strip(),
-        "spark.executor.defaultJavaOptions": _LIMITS,
+        "spark.executor.defaultJavaOptions": _EVERYWHERE,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
