@@ -81,6 +81,7 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (RUN[:3], "--bootstrap-servers (KSTORM_PIPELINE_BOOTSTRAP_SERVERS) is not set"),
+        ([*RUN, "--audit", "found.json"], "--topology (KSTORM_PIPELINE_TOPOLOGY) is not set"),
         (["summary"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
         ([*RUN, "--bootstrap-servers", "a:1,b"], "has 'b', which is not host:port"),
         ([*RUN, "--bootstrap-servers", "a:70000"], "has 'a:70000', which is not host:port"),

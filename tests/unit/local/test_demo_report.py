@@ -20,7 +20,7 @@ KEYS = {
     *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
     *("sentences_per_s", "p50_ms", "p99_ms", "killed", "gold_rows", "cpu_seconds"),
 }
-AUDITED = Audited(2, {"done": 2}, 0, 2, [], 3.0)
+AUDITED = Audited(2, {"done": 2}, 0, 2, [])
 
 
 def outcome(

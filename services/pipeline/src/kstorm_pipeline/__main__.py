@@ -54,13 +54,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
         )
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
-        return _command(arguments, load(arguments, os.environ, needs=_NEEDS.get(arguments.command, ())))
+        return _command(arguments, load(arguments, os.environ, needs=_needs(arguments)))
     except SettingsError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
         return 2
     except PipelineError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
         return 1
+
+
+def _needs(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The settings without which the command cannot be."""
+    needs = _NEEDS.get(arguments.command, ())
+    return (*needs, *_NEEDS["audit"]) if arguments.command == "run" and arguments.audit is not None else needs
 
 
 def _command(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -76,6 +82,8 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
         if arguments.command == "run":
             run(spark, settings, tables, pipeline)
             _report_after_run(arguments, spark, tables)
+            if arguments.audit is not None:
+                return _account(spark, settings, tables, Times(), 0, arguments.audit)
         elif arguments.command == "rebuild":
             done = rebuild(spark, settings, tables, pipeline, arguments.table)
             sys.stdout.write(report.json_line(done))
@@ -99,11 +107,18 @@ def _audit(arguments: argparse.Namespace, spark: SparkSession, settings: Setting
     since = arguments.since
     if arguments.last is not None:
         since = datetime.now(UTC) - timedelta(hours=arguments.last)
-    outcome = audit(spark, settings, tables, Times(since, arguments.until), arguments.expect)
+    times = Times(since, arguments.until)
+    return _account(spark, settings, tables, times, arguments.expect, arguments.report)
+
+
+def _account(
+    spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int, file: Path | None
+) -> int:
+    outcome = audit(spark, settings, tables, times, expect)
     text = report.json_line(outcome.summary())
     sys.stdout.write(text)
-    if arguments.report is not None:
-        arguments.report.write_text(text, encoding="utf-8")
+    if file is not None:
+        file.write_text(text, encoding="utf-8")
     return 1 if outcome.faults else 0
 
 
@@ -136,6 +151,13 @@ def make_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="TABLE=FILE",
         help="afterwards write all rows of a table, as JSON lines",
+    )
+    of_run.add_argument(
+        "--audit",
+        type=Path,
+        metavar="FILE",
+        help="afterwards account for every message that --topology has read, and write what is found, as JSON; exit code 1 if one"
+        " is missing",
     )
     of_rebuild = commands.add_parser(
         "rebuild", help="build a gold table anew from silver, for the next run to put in its place"

@@ -32,8 +32,6 @@ class Audited:
     """How many completed trees were reckoned again; None without ackers."""
     findings: Sequence[str] = ()
     """What must not be, a line each."""
-    seconds: float = 0.0
-    """How long it took, with Spark's start."""
 
     def __str__(self) -> str:
         """In one line."""
@@ -58,7 +56,6 @@ class Audited:
             "gaps": self.gaps,
             "trees": self.trees,
             "faults": list(self.findings),
-            "seconds": round(self.seconds, 1),
         }
 
 
@@ -100,11 +97,11 @@ class Audit:
             process.stop()
         if not self._report.exists():
             raise LocalError(f"the audit failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
-        return read_audit(self._report.read_text(encoding="utf-8"), time.monotonic() - started)
+        return read_audit(self._report.read_text(encoding="utf-8"))
 
 
-def read_audit(said: str, seconds: float = 0.0) -> Audited:
+def read_audit(said: str) -> Audited:
     """What the audit has printed."""
     found = json.loads(said)
     trees = None if found["trees"] is None else found["trees"]["said"]
-    return Audited(found["messages"], found["outcomes"], found["gaps"], trees, found["faults"], seconds)
+    return Audited(found["messages"], found["outcomes"], found["gaps"], trees, found["faults"])

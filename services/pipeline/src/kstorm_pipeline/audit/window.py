@@ -47,8 +47,8 @@ class Window:
 class Times:
     """From one time to before another, by the messages' Kafka timestamps; None: from the first, up to the last."""
 
-    since: datetime | None
-    until: datetime | None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 def parse_time(text: str) -> datetime:

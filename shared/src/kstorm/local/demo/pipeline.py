@@ -1,4 +1,4 @@
-"""Runs the Spark pipeline over the sink topic, once, and reads what its tables say then."""
+"""Runs the Spark pipeline over the sink topic, once, with the audit at its end, and reads what it has left."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kstorm.errors import LocalError
+from kstorm.local.audit import Audited, read_audit
 from kstorm.local.jars import spark_jars
 from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm.local.pipeline import MODULE, check_installed
@@ -43,7 +44,7 @@ class Tables:
     words: Sequence[GoldWord]
     """The gold table."""
     seconds: float
-    """How long it took, with Spark's start."""
+    """How long it took, with Spark's start and the audit."""
 
     @property
     def top(self) -> list[GoldWord]:
@@ -63,19 +64,24 @@ class Tables:
 
 
 class Pipeline:
-    """The process that brings the tables below `workdir` up to date with the topic: a context manager around its life."""
+    """The process that brings the tables below `workdir` up to date with the topic, and then accounts for every message that the
+    topology has read: a context manager around its life."""
 
-    def __init__(self, workdir: Path, bootstrap: str, topic: str) -> None:
+    def __init__(self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str) -> None:
         check_installed()
+        self._audit = workdir / "audit.json"
         arguments: dict[str, Any] = {
             "--bootstrap-servers": bootstrap,
+            "--zookeeper": zookeeper,
             "--topic": topic,
+            "--topology": topology,
             "--tables": workdir / "tables",
             "--trigger": "available-now",
             "--jars": ",".join(map(str, spark_jars())),
             "--pipeline": _PIPELINE,
             "--report": workdir / "tables.json",
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
+            "--audit": self._audit,
         }
         flags = [str(part) for pair in arguments.items() for part in pair]
         flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
@@ -94,7 +100,7 @@ class Pipeline:
     ) -> None:
         self.process.stop()
 
-    def follow(self, say: Callable[[str], None], on_look: Callable[[], None]) -> Tables:
+    def follow(self, say: Callable[[str], None], on_look: Callable[[], None]) -> tuple[Tables, Audited]:
         """Wait for its end, passing on what it logs; `LocalError` with the end of its log if it fails.
 
         `on_look` is called every second: what a process has used is only known while it runs.
@@ -110,9 +116,10 @@ class Pipeline:
             process.wait(_LOOK_SECS)
         for line in log.read():
             say(line)
-        if process.returncode:
+        if not self._audit.exists():
             raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
-        return read_tables(self._workdir, time.monotonic() - self._started)
+        audited = read_audit(self._audit.read_text(encoding="utf-8"))
+        return read_tables(self._workdir, time.monotonic() - self._started), audited
 
 
 def read_tables(workdir: Path, seconds: float) -> Tables:

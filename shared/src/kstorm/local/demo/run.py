@@ -1,7 +1,8 @@
 """The demo from its beginning to its end.
 
 servers → topics → processes → messages, with an acker and a counting process killed halfway → audit of the sink topic →
-Spark → audit of the gold table → audit of every message → summary. Whatever happens, what was started is stopped.
+Spark: the tables, and what became of every message → audit of the gold table → summary. Whatever happens, what was started is
+stopped.
 """
 
 import json
@@ -20,7 +21,6 @@ from rich.console import Console
 from rich.text import Text
 
 from kstorm.kafka import KafkaSpout
-from kstorm.local.audit import Audit, Audited
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo import corpus
 from kstorm.local.demo.audit import DemoFindings, Produced, audit, read_topic
@@ -107,8 +107,8 @@ class Demo:
             load, produced = self._load(stage)
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
-                tables = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
-            audited = self._account(stage)
+                tables, audited = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
+            self._say(f"audit: {audited}")
         outcome = DemoOutcome(
             self._options.guarantee, load, findings, tables, audited, self._usage.result(), self._directory
         )
@@ -197,19 +197,10 @@ class Demo:
     def _spark(self, stage: _Stage) -> Pipeline:
         """Spark takes a while to start, during which the sink topic can be audited."""
         self._say("starting Spark on the sink topic")
-        pipeline = Pipeline(self._directory, stage.settings.bootstrap_servers, stage.sink)
+        at = stage.settings
+        pipeline = Pipeline(self._directory, at.bootstrap_servers, at.zookeeper, stage.sink, stage.topology.name)
         self._usage.processes.append(pipeline.process)
         return pipeline
-
-    def _account(self, stage: _Stage) -> Audited:
-        """What became of every message, by what the spout has said of it."""
-        self._say("accounting for every message of the source topic")
-        settings = stage.settings
-        audit = Audit(self._directory, settings.bootstrap_servers, settings.zookeeper, stage.topology.name)
-        self._usage.processes.append(audit.process)
-        audited = audit.run(self._usage.sample)
-        self._say(f"audit: {audited}")
-        return audited
 
     def _finish(self, outcome: DemoOutcome) -> int:
         print_summary(outcome, self._console)
