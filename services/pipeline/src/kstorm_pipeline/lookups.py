@@ -37,6 +37,8 @@ _MOST_SOURCES = 200
 """Names of more topics and partitions than that name something else."""
 PLACE = ("kafka_partition", "kafka_offset")
 """Where a record lies in the topic, which no other has."""
+_FEW = 100_000
+"""As many replays at most are sent to every task: a megabyte or two."""
 MOST_GAPS = 64
 """How many gaps in its offsets, or in its hours, a batch tells Delta of."""
 
@@ -68,7 +70,7 @@ def any_of(conditions: Iterable[Column]) -> Column:
 
 
 def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
-    """The places of the batch's replays, or None if it is plain that there are none."""
+    """The places of the batch's replays, or None if there are none."""
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *PLACE)
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*PLACE).alias("__held"))
     if _all_differ(named, batch.named) and held.isEmpty():
@@ -79,7 +81,10 @@ def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
     joined = named.withColumn("__number", sf.row_number().over(order)).join(held, "occurrence", "left")
     another = sf.col("__held") != sf.struct(*PLACE)
     # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
-    return joined.where((sf.col("__number") > 1) | another).select(*PLACE).localCheckpoint()
+    replays = joined.where((sf.col("__number") > 1) | another).select(*PLACE).localCheckpoint()
+    # Few of them go to where the rows are; else all rows would have to be sent about.
+    size = replays.count()
+    return None if not size else sf.broadcast(replays) if size <= _FEW else replays
 
 
 def _all_differ(named: DataFrame, size: int) -> bool:
