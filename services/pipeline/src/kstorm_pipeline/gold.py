@@ -24,6 +24,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
@@ -198,8 +199,7 @@ def _near(gold: Gold, given: DataFrame) -> Column:
     near = sf.lit(True)
     for key in times:
         hour = sf.floor(sf.unix_seconds(quoted([key])[0]) / 3600)
-        found = given.agg(sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull())).first()
-        assert found is not None, "an aggregate without groups has one row"
+        found = facts_of(given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull()))
         column = sf.col(f"t.{quoted([key])[0]}")
         hours = join_spans((Span(("", 0), each, each) for each in found[0]), MOST_GAPS)
         within = any_of((column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.spans import Span, join_spans
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _MOST_CELLS = 20_000
 """More of them are not collected."""
 _MOST_SOURCES = 200
 """Names of more topics and partitions than that name something else."""
-PLACE = ("kafka_partition", "kafka_offset")
+_PLACE = ("kafka_partition", "kafka_offset")
 """Where a record lies in the topic, which no other has."""
 _FEW = 100_000
 """As many replays at most are sent to every task: a megabyte or two."""
@@ -49,7 +50,7 @@ def mark_replays(batch: Batch, silver: DataFrame) -> DataFrame:
     replays = _find_replays(batch, silver) if batch.named else None
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
-    marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(PLACE), "left")
+    marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
     return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(*good.columns, "replay")
 
 
@@ -71,17 +72,17 @@ def any_of(conditions: Iterable[Column]) -> Column:
 
 def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
     """The places of the batch's replays, or None if there are none."""
-    named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *PLACE)
-    held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*PLACE).alias("__held"))
+    named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
+    held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
     if _all_differ(named, batch.named) and held.isEmpty():
         return None
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
         held = held.dropDuplicates(["occurrence"])
-    order = Window.partitionBy("occurrence").orderBy(*PLACE)
+    order = Window.partitionBy("occurrence").orderBy(*_PLACE)
     joined = named.withColumn("__number", sf.row_number().over(order)).join(held, "occurrence", "left")
-    another = sf.col("__held") != sf.struct(*PLACE)
+    another = sf.col("__held") != sf.struct(*_PLACE)
     # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
-    replays = joined.where((sf.col("__number") > 1) | another).select(*PLACE).localCheckpoint()
+    replays = joined.where((sf.col("__number") > 1) | another).select(*_PLACE).localCheckpoint()
     # Few of them go to where the rows are; else all rows would have to be sent about.
     size = replays.count()
     return None if not size else sf.broadcast(replays) if size <= _FEW else replays
@@ -89,9 +90,8 @@ def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
 
 def _all_differ(named: DataFrame, size: int) -> bool:
     """Whether each of these records has a name of its own; equal names have equal hashes."""
-    found = named.agg(sf.count_distinct(sf.xxhash64("occurrence"))).first()
-    assert found is not None, "an aggregate without groups has one row"
-    return bool(found[0] == size)
+    (found,) = facts_of(named, sf.count_distinct(sf.xxhash64("occurrence")))
+    return bool(found == size)
 
 
 def _may_hold(batch: Batch) -> Column:

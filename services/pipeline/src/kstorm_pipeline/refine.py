@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.gold import merge_gold
 from kstorm_pipeline.lookups import find_sources, mark_replays
 from kstorm_pipeline.pipeline import BatchId
@@ -106,9 +107,7 @@ def _refine_good(batch: Batch) -> tuple[int, int]:
     """Write the records that can be read; return how many rows silver got, and how many are replays."""
     marked = refine_rows(batch.pipeline, mark_replays(batch, batch.tables.read(batch.spark, "silver"))).persist()
     try:
-        facts = marked.agg(sf.count_if(~sf.col("replay")), sf.count_if("replay")).first()
-        assert facts is not None, "an aggregate without groups has one row"
-        fresh, replays = facts
+        fresh, replays = facts_of(marked, sf.count_if(~sf.col("replay")), sf.count_if("replay"))
         new = marked.where(~sf.col("replay")).drop("replay")
         if fresh:
             write_silver(batch, new)
@@ -126,13 +125,13 @@ def _survey(tables: Tables, pipeline: Pipeline, rows: DataFrame, records: DataFr
     """Find out all that later steps want to know of the batch as a whole."""
     good = sf.col("reason").isNull()
     named = good & sf.col("occurrence").isNotNull()
-    facts = records.agg(
+    facts = facts_of(
+        records,
         sf.count("*").alias("size"),
         sf.count("reason").alias("malformed"),
         sf.count_if(named).alias("named"),
         sf.count_if(named & sf.col("source_offset").isNull()).alias("untold"),
-    ).first()
-    assert facts is not None, "an aggregate without groups has one row"
+    )
     told = records.where(named & sf.col("source_offset").isNotNull())
     return Batch(
         tables=tables,

@@ -1,21 +1,15 @@
 """Ends a run with the pipeline's audit: is every message of the topology accounted for? docs/audit.md says what is asked."""
 
 import json
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from kstorm.errors import LocalError
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
-from kstorm.local.pipeline import MODULE, check_installed
-from kstorm.local.processes import ManagedProcess
+from kstorm.local.pipeline import await_end, pipeline_process
 
-_LONGEST_SECS: Final = 900.0
-_LOOK_SECS: Final = 1.0
 _SHOWN: Final = 5
 
 
@@ -67,32 +61,22 @@ class Audit:
     """The process that audits all that a topology has read, which is to be at rest. Its tables are below `workdir`."""
 
     def __init__(self, workdir: Path, bootstrap: str, zookeeper: str, topology: str) -> None:
-        check_installed()
         self._report = workdir / "audit.json"
         arguments: dict[str, Any] = {
             "--bootstrap-servers": bootstrap,
             "--zookeeper": zookeeper,
             "--topology": topology,
             "--tables": workdir / "tables",
-            "--jars": ",".join(map(str, spark_jars())),
             "--report": self._report,
         }
-        flags = [str(part) for pair in arguments.items() for part in pair]
-        flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
-        command = [sys.executable, "-m", MODULE, "audit", *flags]
-        self.process = ManagedProcess("audit", command, workdir=workdir, environment=spark_environment())
+        self.process = pipeline_process("audit", "audit", arguments, workdir)
 
-    def run(self, on_look: Callable[[], None] = lambda: None) -> Audited:
-        """Runs it to its end; `LocalError` with the end of its log if it cannot. `on_look` is called every second."""
-        started = time.monotonic()
-        process = self.process
+    def run(self) -> Audited:
+        """Runs it to its end; `LocalError` with the end of its log if it cannot."""
+        process, started = self.process, time.monotonic()
         process.start()
         try:
-            while process.alive:
-                if time.monotonic() - started > _LONGEST_SECS:
-                    raise LocalError(f"the audit is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
-                on_look()
-                process.wait(_LOOK_SECS)
+            await_end(process, started, lambda: None)
         finally:
             process.stop()
         if not self._report.exists():

@@ -2,21 +2,47 @@
 
 import os
 import sys
+import time
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from kstorm.errors import LocalError
 from kstorm.local.cli import run_command
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.processes import ManagedProcess
 
 MODULE: Final = "kstorm_pipeline"
+_LONGEST_SECS: Final = 900.0
+_LOOK_SECS: Final = 1.0
 
 
 def check_installed() -> None:
     """Raises `LocalError` where the pipeline is not installed."""
     if find_spec(MODULE) is None:
         raise LocalError(f"the package {MODULE} is not installed: start by ./run, which installs it")
+
+
+def pipeline_process(name: str, command: str, arguments: Mapping[str, Any], workdir: Path) -> ManagedProcess:
+    """A process of that name for a command of the pipeline's that soon ends; `LocalError` where the pipeline is not installed."""
+    check_installed()
+    given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
+    flags = [str(part) for pair in given.items() for part in pair]
+    flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
+    words = [sys.executable, "-m", MODULE, command, *flags]
+    return ManagedProcess(name, words, workdir=workdir, environment=spark_environment())
+
+
+def await_end(process: ManagedProcess, started: float, on_look: Callable[[], None]) -> None:
+    """Wait until such a process has ended, with `on_look` each second; `LocalError` if that takes longer than 15 minutes from
+    `started` on, by the monotonic clock."""
+    while process.alive:
+        if time.monotonic() - started > _LONGEST_SECS:
+            raise LocalError(f"the {process.name} is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
+        on_look()
+        process.wait(_LOOK_SECS)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import checks, outputs
 from kstorm_pipeline.audit.coverage import Account
 from kstorm_pipeline.audit.findings import Finding, Tally, write_findings
@@ -112,7 +113,7 @@ def _check(
         logger.info("audit: %d partitions, %d messages", len(judges), sum(each.messages for each in of.values()))
         judged = judge_messages(spark, messages, judges).persist()
         try:
-            outcome.tallies = _tallies(judges, judged, stored)
+            outcome.tallies = _tallies(judges, judged)
             outcome.complete_until = _complete_until(judged, outcome)
             outcome.findings += checks.cover(judges)
             outcome.findings += checks.population(judges, judged)
@@ -132,10 +133,10 @@ def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) ->
     return [Reading(node, topic, partition) for topic, partition in of for node, read in sorted(nodes) if read == topic]
 
 
-def _tallies(judges: Mapping[Reading, Judge], judged: DataFrame, stored: Mapping[Reading, int]) -> list[Tally]:
+def _tallies(judges: Mapping[Reading, Judge], judged: DataFrame) -> list[Tally]:
     counts = judged.groupBy("node", "topic", "partition", "outcome").count().collect()
     tallies = {
-        reading: Tally(reading, judge.window.first, judge.window.end, stored.get(reading), judge.window.messages)
+        reading: Tally(reading, judge.window.first, judge.window.end, judge.stored, judge.window.messages)
         for reading, judge in judges.items()
     }
     for node, topic, partition, outcome, count in counts:
@@ -145,10 +146,9 @@ def _tallies(judges: Mapping[Reading, Judge], judged: DataFrame, stored: Mapping
 
 def _complete_until(judged: DataFrame, outcome: Outcome) -> datetime | None:
     open_ones = judged.where(sf.col("outcome").isin(GAP, NOT_DUE))
-    first = open_ones.agg(sf.min(sf.unix_millis("timestamp"))).first()
-    assert first is not None, "an aggregate without groups has one row"
-    if first[0] is not None:
-        return datetime.fromtimestamp(first[0] / 1000, UTC)
+    (first,) = facts_of(open_ones, sf.min(sf.unix_millis("timestamp")))
+    if first is not None:
+        return datetime.fromtimestamp(first / 1000, UTC)
     return outcome.times.until or outcome.checked
 
 

@@ -26,7 +26,7 @@ Letters = dict[tuple[str, int], Intervals]
 def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
     """0: offsets that are due and in no range. No rule of kstorm allows them; an offset that another tool has stored makes some."""
     for reading, judge in judges.items():
-        for first, end in judge.account.gaps(judge.window.first, judge.window.bound, judge.due):
+        for first, end in judge.account.gaps(judge.window.first, judge.window.bound, judge.stored):
             note = "" if judge.stored is None else f"{judge.stored} is stored"
             yield Finding(0, "gap", True, reading, first, end, note)
         for each in judge.account.skipped:

@@ -133,7 +133,10 @@ class Account:
         self.ranges = [each for each in self.ranges if each.end <= start or end <= each.start]
 
     def gaps(self, first: int, end: int, stored: int | None) -> list[Interval]:
-        """The offsets from `first` to before `end` that are due and in no range. `stored`: what the spout goes on from; if that is
-        not known (None), what comes after the last range is not due."""
-        due = stored if stored is not None else max(self.covered.ends, default=first)
-        return self.covered.missing(first, min(end, due))
+        """The offsets from `first` to before `end` that are due and in no range."""
+        return self.covered.missing(first, min(end, self.due(first, stored)))
+
+    def due(self, first: int, stored: int | None) -> int:
+        """The first offset from `first` on that is not yet due. `stored`: what the spout goes on from; if that is not known (None),
+        what comes after the last range is not due."""
+        return stored if stored is not None else max(self.covered.ends, default=first)

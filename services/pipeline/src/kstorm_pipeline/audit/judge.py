@@ -45,7 +45,7 @@ class Judge:
     @property
     def due(self) -> int:
         """Offsets from this one on are not yet due."""
-        return self.stored if self.stored is not None else max(self.account.covered.ends, default=self.window.first)
+        return self.account.due(self.window.first, self.stored)
 
     def outcome(self, offset: int) -> str:
         """What became of the message."""

@@ -8,6 +8,7 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.audit.coverage import Intervals
 from kstorm_pipeline.audit.kafka import read_topic
+from kstorm_pipeline.audit.window import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,12 +24,9 @@ def read_letters(spark: SparkSession, settings: Settings, windows: Iterable[Wind
     """The offsets of the windows that have one."""
     rows = read_topic(spark, settings, f"{settings.topology}.__dead_letters").where("value IS NOT NULL")
     said = sf.from_json(sf.col("value").cast("string"), "topic STRING, partition INT, offset BIGINT")
-    rows = rows.select(said.alias("said")).select("said.*")
-    bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
-    frame = spark.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
-    within = (sf.col("offset") >= sf.col("__first")) & (sf.col("offset") < sf.col("__end"))
-    found = rows.join(sf.broadcast(frame), ["topic", "partition"]).where(within)
+    rows = rows.select(said.alias("said"))
+    found = within(rows.select("said.*"), windows)
     letters: Letters = {}
-    for row in found.select("topic", "partition", "offset").distinct().toLocalIterator():
+    for row in found.distinct().toLocalIterator():
         letters.setdefault((row["topic"], row["partition"]), Intervals()).add(row["offset"], row["offset"] + 1)
     return letters

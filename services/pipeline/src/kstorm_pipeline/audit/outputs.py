@@ -11,6 +11,7 @@ from kstorm_pipeline.audit.coverage import Intervals
 from kstorm_pipeline.audit.findings import Finding, Tally
 from kstorm_pipeline.audit.judge import DONE, EMPTY, GAP
 from kstorm_pipeline.audit.ranges import Reading
+from kstorm_pipeline.audit.window import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,12 +27,8 @@ _PLACE = ("topic", "partition", "offset")
 
 def made_of(silver: DataFrame, windows: Iterable[Window]) -> DataFrame:
     """How many records were made of each message of the windows, where they say of which."""
-    bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
-    frame = silver.sparkSession.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
     rows = silver.select(*(sf.col(f"source_{name}").alias(name) for name in _PLACE))
-    within = (sf.col("offset") >= sf.col("__first")) & (sf.col("offset") < sf.col("__end"))
-    rows = rows.join(sf.broadcast(frame), ["topic", "partition"]).where(within)
-    return rows.groupBy(*_PLACE).agg(sf.count("*").alias("outputs"))
+    return within(rows, windows).groupBy(*_PLACE).agg(sf.count("*").alias("outputs"))
 
 
 def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) -> list[Finding]:

@@ -76,5 +76,13 @@ def windows(messages: DataFrame, times: Times) -> list[Window]:
     return sorted(every, key=lambda each: (each.topic, each.partition))
 
 
+def within(rows: DataFrame, windows: Iterable[Window]) -> DataFrame:
+    """Those of the rows, by topic, partition and offset, that lie in one of the windows."""
+    bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
+    frame = rows.sparkSession.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
+    inside = (sf.col("offset") >= sf.col("__first")) & (sf.col("offset") < sf.col("__end"))
+    return rows.join(sf.broadcast(frame), ["topic", "partition"]).where(inside).drop("__first", "__end")
+
+
 def _millis(time: datetime) -> str:
     return str(round(time.timestamp() * 1000))

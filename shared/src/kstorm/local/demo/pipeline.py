@@ -1,7 +1,6 @@
 """Runs the Spark pipeline over the sink topic, once, with the audit at its end, and reads what it has left."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,10 @@ from typing import Any, Final, Self
 
 from kstorm.errors import LocalError
 from kstorm.local.audit import Audited, read_audit
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
-from kstorm.local.pipeline import MODULE, check_installed
-from kstorm.local.processes import ManagedProcess
+from kstorm.local.pipeline import await_end, pipeline_process
 
 _PIPELINE: Final = "examples.wordcount.tables:pipeline"
 _GOLD: Final = "word_counts"
-_LONGEST_SECS: Final = 900.0
-_LOOK_SECS: Final = 1.0
 _TOP: Final = 10
 
 
@@ -68,7 +62,6 @@ class Pipeline:
     topology has read: a context manager around its life."""
 
     def __init__(self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str) -> None:
-        check_installed()
         self._audit = workdir / "audit.json"
         arguments: dict[str, Any] = {
             "--bootstrap-servers": bootstrap,
@@ -77,16 +70,12 @@ class Pipeline:
             "--topology": topology,
             "--tables": workdir / "tables",
             "--trigger": "available-now",
-            "--jars": ",".join(map(str, spark_jars())),
             "--pipeline": _PIPELINE,
             "--report": workdir / "tables.json",
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
             "--audit": self._audit,
         }
-        flags = [str(part) for pair in arguments.items() for part in pair]
-        flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
-        command = [sys.executable, "-m", MODULE, "run", *flags]
-        self.process = ManagedProcess("pipeline", command, workdir=workdir, environment=spark_environment())
+        self.process = pipeline_process("pipeline", "run", arguments, workdir)
         self._workdir = workdir
         self._started = time.monotonic()
 
@@ -107,15 +96,13 @@ class Pipeline:
         """
         process = self.process
         log = _NewLines(process.log_path)
-        while process.alive:
-            if time.monotonic() - self._started > _LONGEST_SECS:
-                raise LocalError(f"the pipeline is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
+
+        def look() -> None:
             on_look()
-            for line in log.read():
-                say(line)
-            process.wait(_LOOK_SECS)
-        for line in log.read():
-            say(line)
+            log.pass_on(say)
+
+        await_end(process, self._started, look)
+        log.pass_on(say)
         if not self._audit.exists():
             raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
         audited = read_audit(self._audit.read_text(encoding="utf-8"))
@@ -138,7 +125,12 @@ class _NewLines:
     def __init__(self, path: Path) -> None:
         self._path, self._position = path, 0
 
-    def read(self) -> list[str]:
+    def pass_on(self, say: Callable[[str], None]) -> None:
+        """Say those that are new."""
+        for line in self._read():
+            say(line)
+
+    def _read(self) -> list[str]:
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
