@@ -58,6 +58,22 @@ def test_one_writer_of_the_tables(render: Render) -> None:
     assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
 
 
+@pytest.mark.parametrize("base", ["tls-sasl", "executors", "operator"])
+def test_the_driver_is_probed(render: Render, base: str) -> None:
+    """At the pages that its settings have it serve; not while it sleeps."""
+    objects = render({"pipeline": {"stalledSeconds": 90}}, base=base)
+    if base == "operator":
+        (driver,) = application(objects)["driver"]["template"]["spec"]["containers"]
+    else:
+        driver = driver_of(objects)
+    assert {"name": "http", "containerPort": int(environment(driver)["KSTORM_PIPELINE_HTTP_PORT"])} in driver["ports"]
+    assert environment(driver)["KSTORM_PIPELINE_STALLED_SECONDS"] == "90"
+    for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert driver[probe]["httpGet"] == {"path": path, "port": "http"}
+    if base != "operator":
+        assert "livenessProbe" not in driver_of(render({"diagnosticMode": {"enabled": True}}, base=base))
+
+
 def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -> None:
     """With all that is in the Secret, so that certificates may be there too; executors never ask the registry."""
     given = environment(driver_of(render(base="tls-sasl")))

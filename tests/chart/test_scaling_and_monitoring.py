@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from kstorm.runtime.service.settings import load_topology
+from kstorm_pipeline.monitor.metrics import Metrics
 from tests.chart.conftest import Render, one
 
 SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
@@ -77,11 +78,29 @@ def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> Non
     assert not [each for each in render() if each["kind"] in ("PodMonitor", "PrometheusRule")]
 
 
+def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
+    """Its driver is no component of the topology; nothing else has its labels."""
+    objects = render({"monitoring": {"podMonitor": {"enabled": True}}}, base="executors")
+    selector = one(objects, "PodMonitor", "wordcount-pipeline")["spec"]["selector"]["matchLabels"].items()
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]
+        for each in objects
+        if each["kind"] in ("Deployment", "StatefulSet")
+    }
+    chosen = [name for name, pod in pods.items() if selector <= pod["metadata"]["labels"].items()]
+    assert chosen == ["wordcount-pipeline"]
+    assert {"name": "http", "containerPort": 6066} in pods["wordcount-pipeline"]["spec"]["containers"][0]["ports"]
+    without = {"monitoring": {"podMonitor": {"enabled": True}}, "pipeline": {"enabled": False}}
+    assert [each["metadata"]["name"] for each in render(without) if each["kind"] == "PodMonitor"] == ["wordcount"]
+
+
 def shown_metrics() -> set[str]:
     """The names of all metrics that a service shows."""
     text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
     plain = {f"kstorm_{name}" for name in re.findall(r'yield "([a-z_]+)"', text)}
-    return plain | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
+    endings = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
+    of_pipeline = {each.name + endings[each.type] for each in Metrics().registry.collect()}
+    return plain | of_pipeline | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> None:
@@ -90,13 +109,27 @@ def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> 
     (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
     dashboard = json.loads(one(objects, "ConfigMap", "wordcount-dashboard")["data"]["wordcount.json"])
     asked = [rule["expr"] for rule in group["rules"]]
-    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
     names = set(re.findall(r"\bkstorm_[a-z_]+", " ".join(asked)))
     assert len(names) > 8
     assert names <= shown_metrics()
     for expression in asked:
-        assert 'topology="wordcount"' in expression
+        assert (
+            'pod=~"wordcount-pipeline-.+"' if "kstorm_pipeline_" in expression else 'topology="wordcount"'
+        ) in expression
         assert expression.count("(") == expression.count(")")
+
+
+def test_a_pipeline_has_alerts_and_a_release_without_one_has_none(render: Render) -> None:
+    monitoring = {"monitoring": {"prometheusRule": {"enabled": True, "lagSeconds": 90}}}
+    found = []
+    for enabled in (True, False):
+        objects = render({**monitoring, "pipeline": {"enabled": enabled, "topic": "word-counts"}})
+        (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
+        found.append({rule["alert"]: rule["expr"] for rule in group["rules"] if "Pipeline" in rule["alert"]})
+    assert found[0].keys() == {f"KstormPipeline{name}" for name in ("Missing", "StandsStill", "Behind", "Quarantine")}
+    assert found[0]["KstormPipelineBehind"].endswith("> 90")
+    assert not found[1]
 
 
 def test_a_missing_task_is_told_of_every_component(render: Render) -> None:

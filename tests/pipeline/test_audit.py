@@ -16,8 +16,10 @@ from kstorm.local.servers import EmbeddedKafka
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.audit import audit as module
 from kstorm_pipeline.audit.audit import Outcome, audit
+from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.audit.ranges import Reading
 from kstorm_pipeline.audit.window import Times, parse_time
+from kstorm_pipeline.places import names_in, text_of
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.orders import NOON, Orders
@@ -93,6 +95,8 @@ def test_all_is_accounted_for(audited: Audited) -> None:
     assert (tally.reading, tally.messages) == (audited.reading, 10)
     assert tally.outcomes == {"done": 6, "dead": 1, "empty": 1, "not due": 2}
     assert outcome.complete_until == parse_time("2023-11-14T22:13:28")
+    noted = text_of(audited.spark, f"{audited.tables.path(COMPLETE)}/{audited.topology}")
+    assert float(noted) == outcome.complete_until.timestamp()
     row = audited.tables.read(audited.spark, "audit_windows").collect()[0]
     assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (audited.topology, 6, 2, 0, 0)
 
@@ -158,6 +162,7 @@ def test_a_window_of_time(audited: Audited) -> None:
     assert faults(outcome) == []
     assert [(each.first, each.end, each.messages) for each in outcome.tallies] == [(3, 7, 4)]
     assert outcome.complete_until == parse_time("2023-11-14T22:13:27")
+    assert not names_in(audited.spark, audited.tables.path(COMPLETE)), "what is found of the past says nothing of now"
 
 
 def test_acked_messages_without_a_record_are_counted_and_listed(audited: Audited, orders: Orders) -> None:

@@ -38,6 +38,10 @@
   value: continuous
 - name: KSTORM_PIPELINE_INTERVAL_SECONDS
   value: {{ .intervalSeconds | toString | quote }}
+- name: KSTORM_PIPELINE_HTTP_PORT
+  value: "6066"
+- name: KSTORM_PIPELINE_STALLED_SECONDS
+  value: {{ .stalledSeconds | toString | quote }}
 - name: KSTORM_PIPELINE_MASTER
   value: {{ .master | quote }}
 - name: KSTORM_PIPELINE_TABLES
@@ -83,6 +87,16 @@
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
+{{- end -}}
+
+{{/* The pages of the driver: its port, and what asks them. */}}
+{{- define "kstorm.pipelinePages" -}}
+{{- if not .Values.diagnosticMode.enabled -}}
+livenessProbe:
+  {{- include "kstorm.probe" (dict "path" "/livez" "timing" .Values.pipeline.probes.liveness) | nindent 2 }}
+readinessProbe:
+  {{- include "kstorm.probe" (dict "path" "/readyz" "timing" .Values.pipeline.probes.readiness) | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Volumes of the driver and, but for logins, of the executors: dict "root" $ "driver" BOOL. */}}

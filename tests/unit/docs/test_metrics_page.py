@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kstorm_pipeline.monitor.metrics import Metrics
+
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "shared" / "src" / "kstorm"
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
@@ -26,6 +28,17 @@ def shown() -> dict[str, Metric]:
         for node in ast.walk(ast.parse(file.read_text())):
             found.update(samples(node))
             found.update(histograms(node))
+    return found | of_the_pipeline()
+
+
+def of_the_pipeline() -> dict[str, Metric]:
+    """What a run of the pipeline shows; Prometheus' client knows it."""
+    metrics = Metrics()
+    found = {}
+    for each in metrics.registry.collect():
+        (labels,) = [one._labelnames for one in vars(metrics).values() if getattr(one, "_name", "") == each.name]
+        name = each.name.removeprefix("kstorm_") + ("_total" if each.type == "counter" else "")
+        found[name] = Metric(each.type, frozenset(labels), each.documentation)
     return found
 
 

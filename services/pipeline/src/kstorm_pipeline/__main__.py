@@ -17,14 +17,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from kstorm_pipeline import report
 from kstorm_pipeline.audit.audit import audit
 from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
 from kstorm_pipeline.describe import describe
 from kstorm_pipeline.errors import PipelineError, SettingsError
+from kstorm_pipeline.failures import explain
 from kstorm_pipeline.load import load_pipeline
 from kstorm_pipeline.maintain import maintain
+from kstorm_pipeline.monitor.monitor import Monitor
+from kstorm_pipeline.monitor.pages import serving
 from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
@@ -70,6 +76,18 @@ def _needs(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _command(arguments: argparse.Namespace, settings: Settings) -> int:
+    monitor = Monitor(settings.stalled_seconds)
+    with serving(monitor, settings.http_port if arguments.command == "run" else 0):
+        try:
+            return _with_spark(arguments, settings, monitor)
+        except (Py4JJavaError, PySparkException) as error:
+            line = explain(str(error), settings)
+            if line is None:
+                raise
+            raise PipelineError(line) from error
+
+
+def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Monitor) -> int:
     pipeline = load_pipeline(settings.pipeline)
     if arguments.command in _NEEDS:
         check_brokers(settings)
@@ -80,7 +98,7 @@ def _command(arguments: argparse.Namespace, settings: Settings) -> int:
     tables = Tables(settings.tables)
     try:
         if arguments.command == "run":
-            run(spark, settings, tables, pipeline)
+            run(spark, settings, tables, pipeline, monitor)
             _report_after_run(arguments, spark, tables)
             if arguments.audit is not None:
                 return _account(spark, settings, tables, Times(), 0, arguments.audit)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.places import names_in
+from kstorm_pipeline.places import names_in, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -86,14 +86,18 @@ def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
 
 def first_unread(spark: SparkSession, settings: Settings) -> int:
     """The version of bronze from which on `refine` may not have read all; 0 if it has read nothing for sure."""
-    place = checkpoint(settings, "refine")
-    done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
-    if not done:
+    text = last_done(spark, settings, "refine")
+    if text is None:
         return 0
-    text = spark.read.text(f"{place}/offsets/{max(done)}", wholetext=True).first()
-    assert text is not None, "Spark writes what a batch reads before it notes the batch as done"
-    position = json.loads(text[0].splitlines()[-1])
+    position = json.loads(text)
     return 0 if position["isStartingVersion"] else int(position["reservoirVersion"])
+
+
+def last_done(spark: SparkSession, settings: Settings, query: str) -> str | None:
+    """Up to where the query's last batch that is noted as done has read, as its source says it; None before there is one."""
+    place = checkpoint(settings, query)
+    done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
+    return text_of(spark, f"{place}/offsets/{max(done)}").splitlines()[-1] if done else None
 
 
 def query_id(spark: SparkSession, settings: Settings, query: str) -> str | None:

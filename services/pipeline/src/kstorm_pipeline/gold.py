@@ -53,12 +53,13 @@ _PUT_TOGETHER = {
 }
 
 
-def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> None:
-    """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit."""
-    commit_again(batch.spark, gold.name, lambda: _merge_once(batch, gold, rows))
+def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> int:
+    """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit. Returns
+    how many rows of the table that changed or added."""
+    return commit_again(batch.spark, gold.name, lambda: _merge_once(batch, gold, rows))
 
 
-def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> None:
+def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:
     path = batch.tables.path(gold.name)
     declared = DeltaLog(batch.spark, path).property(DEFINITION)
     if declared not in (None, gold.declared):
@@ -66,11 +67,11 @@ def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> None:
             f"the table {path} was put in place with another declaration while this run went on: it is {declared}, and this run has"
             f" {gold.declared}. End this run; only one may write the tables"
         )
-    merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number))
+    return merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number))
 
 
-def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId) -> None:
-    """Merge what rows of silver give to a table of this form, in a commit that carries the batch."""
+def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId) -> int:
+    """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows."""
     gold, given = give(gold, rows)
     given.persist()
     try:
@@ -79,7 +80,8 @@ def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: Ba
         merging = table.merge(given.alias("s"), same & _near(gold, given))
         merging = merging.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll()
         with once(spark, batch.query, batch.number):
-            merging.execute()
+            done = merging.execute().first()
+        return int(done["num_affected_rows"]) if done else 0
     finally:
         given.unpersist()
 

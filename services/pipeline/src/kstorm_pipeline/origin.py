@@ -37,6 +37,9 @@ _WAIT_MS = "20"
 """How long a broker waits for records. A task gets its first ones only when the fetch is answered that its consumer sent from the
 end of the last batch; with Kafka's 500 ms each task of a batch began with that."""
 
+_ANSWER_MS = "15000"
+"""How long an answer of Kafka's may take. Spark asks three times before a query fails; with Kafka's own times that is minutes."""
+
 
 @contextmanager
 def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iterator[Origin]:
@@ -61,6 +64,8 @@ def client_options(settings: Settings) -> dict[str, str]:
         "bootstrap.servers": settings.bootstrap_servers,
         "isolation.level": "read_committed",
         "fetch.max.wait.ms": _WAIT_MS,
+        "request.timeout.ms": _ANSWER_MS,
+        "default.api.timeout.ms": _ANSWER_MS,
     }
     return {**own, **given}
 

@@ -31,6 +31,26 @@ def modified(spark: SparkSession, place: str) -> float | None:
     return files.getFileStatus(path).getModificationTime() / 1000 if files.exists(path) else None
 
 
+def text_of(spark: SparkSession, place: str) -> str:
+    """What is in a file of text."""
+    path, files = _open(spark, place)
+    stream = files.open(path)
+    try:
+        return str(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))  # type: ignore[union-attr]
+    finally:
+        stream.close()
+
+
+def write_text(spark: SparkSession, place: str, text: str) -> None:
+    """Write a file of text, in the place of one that is there."""
+    path, files = _open(spark, place)
+    stream = files.create(path, True)
+    try:
+        stream.write(text.encode())
+    finally:
+        stream.close()
+
+
 def delete(spark: SparkSession, place: str) -> None:
     """Delete a file, or a folder with all that is in it."""
     path, files = _open(spark, place)

@@ -20,7 +20,9 @@ Two rules make a second run harmless, after a crash between any two of them:
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -33,6 +35,8 @@ from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.pipeline import Pipeline
@@ -76,49 +80,71 @@ class Batch:
         return self.records.where(sf.col("reason").isNull()).drop("reason")
 
 
-def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -> None:
+@dataclass(slots=True)
+class Refined:
+    """What a batch has written, as its first run does."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """By table: rows added, of a gold table changed or added."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By table: how long its step took."""
+    replays: int = 0
+    """Rows that silver has under another record."""
+
+    def step(self, table: str, write: Callable[[], int]) -> None:
+        """Write to a table; `write` returns how many rows that were."""
+        begun = time.monotonic()
+        self.rows[table] = write()
+        self.seconds[table] = time.monotonic() - begun
+
+
+def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -> Refined:
     """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time."""
+    done = Refined()
     records = read_rows(pipeline, rows).drop("record").persist()
     try:
         batch = _survey(tables, pipeline, rows, records, batch_id)
         if batch.malformed:
-            write_quarantine(batch)
-        fresh, replays = _refine_good(batch) if batch.size > batch.malformed else (0, 0)
+            done.step("quarantine", partial(write_quarantine, batch))
+        if batch.size > batch.malformed:
+            _refine_good(batch, done)
     finally:
         records.unpersist()
-    figures = (batch_id, batch.size, fresh, replays, batch.malformed)
+    figures = (batch_id, batch.size, done.rows.get("silver", 0), done.replays, batch.malformed)
     logger.info("refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures)
+    return done
 
 
-def write_quarantine(batch: Batch) -> None:
-    """Append the records that cannot be read."""
+def write_quarantine(batch: Batch) -> int:
+    """Append the records that cannot be read; return how many they are."""
     batch.tables.append("quarantine", malformed_rows(batch.rows, batch.records), batch.number)
+    return batch.malformed
 
 
-def write_silver(batch: Batch, fresh: DataFrame) -> None:
-    """Append the rows that silver gets; on a second run they are there, and Delta refuses the commit."""
+def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
+    """Append the rows that silver gets, `count` of them; on a second run they are there, and Delta refuses the commit."""
     rows = fresh.withColumn("batch", sf.lit(batch.number).cast("bigint"))
     if batch.named:  # each task writes a file for each bucket that it has
         rows = rows.repartition(sf.coalesce("source_bucket", -1 - sf.col("kafka_partition")))
     batch.tables.append("silver", rows, batch.number)
+    return count
 
 
-def _refine_good(batch: Batch) -> tuple[int, int]:
-    """Write the records that can be read; return how many rows silver got, and how many are replays."""
+def _refine_good(batch: Batch, done: Refined) -> None:
+    """Write the records that can be read."""
     marked = refine_rows(batch.pipeline, mark_replays(batch, batch.tables.read(batch.spark, "silver"))).persist()
     try:
-        fresh, replays = facts_of(marked, sf.count_if(~sf.col("replay")), sf.count_if("replay"))
+        fresh, done.replays = facts_of(marked, sf.count_if(~sf.col("replay")), sf.count_if("replay"))
         new = marked.where(~sf.col("replay")).drop("replay")
         if fresh:
-            write_silver(batch, new)
+            done.step("silver", partial(write_silver, batch, new, fresh))
         for gold in batch.pipeline.golds.values():
-            if fresh or (gold.replays and replays):
-                merge_gold(batch, gold, marked if gold.replays else new)
+            if fresh or (gold.replays and done.replays):
+                done.step(gold.name, partial(merge_gold, batch, gold, marked if gold.replays else new))
         for function in batch.pipeline.batch_functions if fresh else ():
             function(new, BatchId(query_id_of(batch.spark), batch.number))
     finally:
         marked.unpersist()
-    return fresh, replays
 
 
 def _survey(tables: Tables, pipeline: Pipeline, rows: DataFrame, records: DataFrame, number: int) -> Batch:

@@ -10,14 +10,21 @@ import logging
 import signal
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.failures import explain
+from kstorm_pipeline.monitor.looking import at_audits, at_lag, looking
+from kstorm_pipeline.monitor.monitor import Monitor
+from kstorm_pipeline.monitor.topic import TopicLag
+from kstorm_pipeline.monitor.unrefined import BronzeLag
 from kstorm_pipeline.origin import client_options, open_origin
 from kstorm_pipeline.reading import chosen_before, note_choice
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from kstorm_pipeline.monitor.metrics import Metrics
     from kstorm_pipeline.origin import Origin
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
@@ -41,16 +49,21 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 5.0
 """How long one bootstrap server may take to answer."""
+_PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
+"""How long Kafka may stay away, with the times of its client: three answers are waited for, a record for about as long."""
 _BYTES_PER_BATCH = "64m"
 """How much of bronze, in compressed files, a batch of `refine` takes at most."""
 
 
-def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
-    """Bring the tables of the pipeline up to date with the topic, or keep them so, as the trigger says.
+def run(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, monitor: Monitor | None = None
+) -> None:
+    """Bring the tables of the pipeline up to date with the topic, or keep them so, as the trigger says; tell the monitor.
 
     Raises PipelineError if a query fails, if checkpoints or pipeline do not belong to the tables, or if a signal comes before
     `available-now` has read all (nothing is lost; the next run goes on from there).
     """
+    monitor = monitor or Monitor(settings.stalled_seconds)
     pipeline = pipeline.begun(settings, chosen_before(spark, settings, tables))
     schemas = find_schemas(spark, pipeline)
     rebuilt = find_rebuilt(spark, settings, tables, pipeline, schemas)
@@ -63,31 +76,72 @@ def run(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipel
         note_definitions(spark, tables, pipeline)
         note_choice(spark, tables, pipeline)
         origin.settle(begun=has_begun(spark, settings, "bronze"))
-        problems: list[PipelineError] = []
-        starts = [
-            partial(_bronze, spark, settings, tables, origin, problems),
-            partial(_refine, spark, settings, tables, pipeline, problems),
-        ]
-        for stage in [[start] for start in starts] if settings.trigger == "available-now" else [starts]:
-            try:
-                watch([start() for start in stage], stop)
-            except StreamingQueryException as error:
-                raise _explained(error, settings, origin, problems) from error
-            if stop.is_set() and settings.trigger == "available-now":
-                raise PipelineError("stopped before everything was read; run again to go on from here")
+        monitor.metrics.show_tables(list(schemas))
+        with _looks_taken(spark, settings, tables, monitor.metrics):
+            _follow(spark, settings, tables, pipeline, _Running(origin, monitor, stop))
 
 
-def _bronze(
-    spark: SparkSession, settings: Settings, tables: Tables, origin: Origin, problems: list[PipelineError]
-) -> StreamingQuery:
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What the queries of a run have in common."""
+
+    origin: Origin
+    monitor: Monitor
+    stop: threading.Event
+    problems: list[PipelineError] = field(default_factory=list)
+    """What has gone wrong inside a query: of an exception there Spark keeps the text alone."""
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note a problem."""
+        try:
+            yield
+        except PipelineError as problem:
+            self.problems.append(problem)
+            raise
+
+
+def _follow(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running) -> None:
+    """Start the queries, one after the other or side by side, and watch them to their end."""
+    starts = [
+        partial(_bronze, spark, settings, tables, running),
+        partial(_refine, spark, settings, tables, pipeline, running),
+    ]
+    for stage in [[start] for start in starts] if settings.trigger == "available-now" else [starts]:
+        try:
+            watch([start() for start in stage], running.stop, running.monitor)
+        except StreamingQueryException as error:
+            raise _explained(error, settings, running) from error
+        if running.stop.is_set() and settings.trigger == "available-now":
+            raise PipelineError("stopped before everything was read; run again to go on from here")
+
+
+@contextmanager
+def _looks_taken(spark: SparkSession, settings: Settings, tables: Tables, metrics: Metrics) -> Iterator[None]:
+    """For as long as the block lasts, show what no batch tells, if somebody can ask."""
+    if not settings.http_port:
+        yield
+        return
+    bronze = BronzeLag(spark, settings, tables.path("bronze"))
+    with closing(TopicLag(spark, settings)) as topic:
+        looks = {
+            "how far the tables are behind": partial(at_lag, metrics, {"bronze": topic.find, "silver": bronze.find}),
+            "what the last audits found": partial(at_audits, metrics, spark, tables.path(COMPLETE)),
+        }
+        with looking(looks):
+            yield
+
+
+def _bronze(spark: SparkSession, settings: Settings, tables: Tables, running: _Running) -> StreamingQuery:
     """Topic to bronze. Spark's checkpoint and Delta's log together write each (partition, offset) exactly once."""
 
     def copy(rows: DataFrame, number: int) -> None:
-        with _noting(problems):
-            origin.check()
+        with running.noting():
+            running.origin.check()
             tables.append("bronze", rows, number)
 
     options = {
+        **_PATIENCE,
         "subscribe": settings.topic,
         "startingOffsets": settings.starting_offsets,
         "maxOffsetsPerTrigger": str(settings.max_records_per_batch),
@@ -100,7 +154,7 @@ def _bronze(
 
 
 def _refine(
-    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, problems: list[PipelineError]
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running
 ) -> StreamingQuery:
     """Bronze to all other tables."""
     # What `maintain` drops from bronze has been read: its commits are nothing to read.
@@ -108,8 +162,8 @@ def _refine(
     source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
 
     def write(rows: DataFrame, number: int) -> None:
-        with _noting(problems):
-            refine(tables, pipeline, rows, number)
+        with running.noting():
+            running.monitor.metrics.add_refined(refine(tables, pipeline, rows, number))
 
     return _start(source.writeStream.foreachBatch(write), "refine", settings)
 
@@ -124,16 +178,6 @@ def _start(writer: DataStreamWriter, name: str, settings: Settings) -> Streaming
 
 
 @contextmanager
-def _noting(problems: list[PipelineError]) -> Iterator[None]:
-    """Note what goes wrong inside a query: of an exception there Spark keeps the text alone."""
-    try:
-        yield
-    except PipelineError as problem:
-        problems.append(problem)
-        raise
-
-
-@contextmanager
 def _signals() -> Iterator[threading.Event]:
     """Turn SIGTERM and SIGINT into an event."""
     stop = threading.Event()
@@ -145,17 +189,15 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _explained(
-    error: StreamingQueryException, settings: Settings, origin: Origin, problems: list[PipelineError]
-) -> PipelineError:
+def _explained(error: StreamingQueryException, settings: Settings, running: _Running) -> PipelineError:
     """One line for what a person can mend; the full text of anything else goes to the log first."""
     text = str(error)
-    if not problems and "failOnDataLoss" in text:
-        with suppress(PipelineError), _noting(problems):
-            origin.check()
-    if problems:
-        return problems[0]
-    if "long overflow" in text and (places := origin.records_after_all_time()):
+    if not running.problems and "failOnDataLoss" in text:
+        with suppress(PipelineError), running.noting():
+            running.origin.check()
+    if running.problems:
+        return running.problems[0]
+    if "long overflow" in text and (places := running.origin.records_after_all_time()):
         return PipelineError(
             f"Spark cannot read records of the topic {settings.topic!r} whose Kafka timestamp is after the year 294247: the first"
             f" are at {'; '.join(places)}. Delete the records up to these (kafka-delete-records) and give --allow-data-loss true"
@@ -170,6 +212,8 @@ def _explained(
             f"the topic {settings.topic!r} no longer has records that were not read yet;"
             " --allow-data-loss true goes on without them"
         )
+    if line := explain(text, settings):
+        return PipelineError(line)
     logger.error("%s", text)
     return PipelineError(f"a query failed: {text.splitlines()[0]}")
 

@@ -86,6 +86,11 @@ class Settings:
     zookeeper: str = ""
     """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` asks there up to which offset everything is due. Without it
     what comes after the last finished range counts as not yet due."""
+    http_port: int = 0
+    """The port of `/metrics`, `/livez` and `/readyz` while `run` goes on; 0: none."""
+    stalled_seconds: float = 600.0
+    """After so many seconds in which a query at work shows no sign of life (no task of Spark's begins or ends) `/livez` fails,
+    after a tenth of them `/readyz`. More than the slowest single step of a function of the pipeline's own."""
     schema_registry: str = field(default="", repr=False)
     """The schema registry of records that name their schema, `http://host:port`; of several, separated by commas, the first that
     answers is asked."""
@@ -222,6 +227,12 @@ def _whole(name: str, text: str) -> int:
     return int(text)
 
 
+def _port(name: str, text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65535:
+        raise SettingsError(f"{_name(name)} is {text!r}; give a port, or 0 for none")
+    return int(text)
+
+
 def _truth(name: str, text: str) -> bool:
     truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if text.lower() not in truths:
@@ -301,6 +312,8 @@ _PARSERS = {
     "master": _master,
     "trigger": _trigger,
     "interval_seconds": _seconds,
+    "http_port": _port,
+    "stalled_seconds": _seconds,
     "starting_offsets": _offsets,
     "max_records_per_batch": _whole,
     "allow_data_loss": _truth,

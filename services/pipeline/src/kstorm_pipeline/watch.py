@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from kstorm_pipeline.monitor.metrics import Metrics
+    from kstorm_pipeline.monitor.monitor import Monitor
+
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1
@@ -21,12 +24,13 @@ _STOP_SECONDS = 45.0
 """How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
 
 
-def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
-    """Follow the queries until all have ended or `stop` is set; none is active afterwards.
+def watch(queries: Sequence[StreamingQuery], stop: threading.Event, monitor: Monitor) -> None:
+    """Follow the queries until all have ended or `stop` is set; none is active afterwards. What they do is told to the monitor.
 
     Raises StreamingQueryException as soon as one has failed.
     """
-    logs = [_Log(query) for query in queries]
+    monitor.follow(str(query.name) for query in queries)
+    logs = [_Log(query, monitor.metrics) for query in queries]
     try:
         active = len(queries)
         while active and not stop.is_set():
@@ -34,6 +38,7 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
             for query, log in zip(queries, logs, strict=True):
                 active += not query.awaitTermination(_POLL_SECONDS)
                 log.look()
+                monitor.look(query)
         if stop.is_set():
             logger.info("stopping after the batch in hand")
             _finish_batches(queries)
@@ -43,10 +48,10 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event) -> None:
 
 
 class _Log:
-    """Logs the batches of one query, each once."""
+    """Logs and counts the batches of one query, each once."""
 
-    def __init__(self, query: StreamingQuery) -> None:
-        self._query = query
+    def __init__(self, query: StreamingQuery, metrics: Metrics) -> None:
+        self._query, self._metrics = query, metrics
         self._batch = -1
         self._began = self._spoke = time.monotonic()
         logger.info("%s: reading", query.name)
@@ -58,8 +63,9 @@ class _Log:
             if progress.batchId > self._batch:
                 self._batch = progress.batchId
                 self._began = self._spoke = now
+                seconds = progress.batchDuration / 1000
+                self._metrics.add_batch(str(progress.name), progress.numInputRows, seconds)
                 if progress.numInputRows:
-                    seconds = progress.batchDuration / 1000
                     logger.info(
                         "%s: batch %d: %d rows, %.1f s", progress.name, progress.batchId, progress.numInputRows, seconds
                     )

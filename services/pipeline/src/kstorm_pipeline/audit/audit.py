@@ -13,13 +13,14 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import checks, outputs
 from kstorm_pipeline.audit.coverage import Account
-from kstorm_pipeline.audit.findings import Finding, Tally, write_findings
+from kstorm_pipeline.audit.findings import COMPLETE, Finding, Tally, write_findings
 from kstorm_pipeline.audit.judge import GAP, NOT_DUE, Judge, judge_messages
 from kstorm_pipeline.audit.letters import read_letters
 from kstorm_pipeline.audit.proof import Proof, prove
 from kstorm_pipeline.audit.ranges import Reading, accounts, readings
 from kstorm_pipeline.audit.stored import stored_offsets
 from kstorm_pipeline.audit.window import Times, Window, source_messages, windows
+from kstorm_pipeline.places import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +95,9 @@ def audit(spark: SparkSession, settings: Settings, tables: Tables, times: Times,
     for tally in outcome.tallies:
         tally.findings = sum(each.reading == tally.reading for each in outcome.faults)
     write_findings(spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings)
+    if outcome.complete_until is not None and times.until is None:  # what is found of the past says nothing of now
+        place = f"{tables.path(COMPLETE)}/{settings.topology}"
+        write_text(spark, place, str(outcome.complete_until.timestamp()))
     return outcome
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kstorm_pipeline.tables import Tables
 
 WINDOWS, EXCEPTIONS = "audit_windows", "audit_exceptions"
+COMPLETE = "_audit"
+"""The folder beside the tables with a file for each topology: up to when all is accounted for, in seconds since 1970."""
 
 _WINDOWS = """
     checked TIMESTAMP COMMENT 'when this was found; all rows of one audit have the same',

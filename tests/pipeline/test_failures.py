@@ -1,0 +1,60 @@
+"""One line for what a person can mend, of the texts that Spark and its clients gave when it happened."""
+
+import pytest
+
+from kstorm_pipeline.failures import explain
+from kstorm_pipeline.settings import Settings
+
+SETTINGS = Settings(
+    tables="s3a://lake/orders", bootstrap_servers="kafka:9092", topic="totals", checkpoints="/data/done"
+)
+QUERY = "[STREAM_FAILED] Query [id = fea0, runId = c589] terminated with exception: {} SQLSTATE: XXKST\n=== Streaming Query ===\n"
+KAFKA = "Kafka at kafka:9092"
+PLACES = "tables or checkpoints (s3a://lake/orders, /data/done)"
+
+SAID = [
+    (
+        "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes",
+        f"{KAFKA} no longer answers (kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: ",
+    ),
+    (
+        "Job aborted: java.util.concurrent.TimeoutException: Cannot fetch record for offset 512 in 45000 milliseconds",
+        f"{KAFKA} no longer answers (Cannot fetch record for offset 512 in 45000 milliseconds): when it is up",
+    ),
+    (
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [totals]",
+        f"{KAFKA} refuses the pipeline's user (TopicAuthorizationException: Not authorized to access topics: [totals]): correct",
+    ),
+    (
+        "An exception was raised by the Python Proxy. Return Message: java.io.IOException: No space left on device",
+        f"there is no room left for {PLACES} (No space left on device): give the volume more room",
+    ),
+    (
+        "java.nio.file.AccessDeniedException: s3a://lake/orders/silver/_delta_log: getFileStatus: 403 Forbidden",
+        f"{PLACES} cannot be written (AccessDenied): correct the rights or the login",
+    ),
+    (
+        "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        f"{PLACES} cannot be opened (Class org.apache.hadoop.fs.s3a.S3AFileSystem not found): correct --tables, or give",
+    ),
+    (
+        "java.net.UnknownHostException: minio.storage.svc",
+        f"the storage of {PLACES} does not answer (UnknownHostException: minio.storage.svc): when it is up",
+    ),
+    (
+        "java.lang.OutOfMemoryError: Java heap space",
+        "the heap is too small (OutOfMemoryError: Java heap space): give --driver-memory more than 1g,",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), SAID)
+def test_what_fails_is_named_with_what_to_do(text: str, line: str) -> None:
+    found = explain(QUERY.format(text), SETTINGS)
+    assert found is not None
+    assert found.startswith(line)
+    assert "\n" not in found
+
+
+def test_what_is_not_known_is_not_explained() -> None:
+    assert explain(QUERY.format("org.apache.spark.SparkException: something else"), SETTINGS) is None

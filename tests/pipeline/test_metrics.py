@@ -1,0 +1,183 @@
+"""The figures of a run: what its batches did, how far the tables are behind, and a query that stands still, by real queries."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kstorm.local.servers import EmbeddedKafka
+from kstorm_pipeline import Pipeline
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.maintain import maintain
+from kstorm_pipeline.monitor.lag import Lag
+from kstorm_pipeline.monitor.looking import at_audits, looking
+from kstorm_pipeline.monitor.monitor import Monitor
+from kstorm_pipeline.monitor.topic import TopicLag
+from kstorm_pipeline.monitor.unrefined import BronzeLag
+from kstorm_pipeline.places import write_text
+from kstorm_pipeline.run import run
+from tests.pipeline.beside import run_beside
+from tests.pipeline.breaking import break_off_after
+from tests.pipeline.conftest import Job, await_condition
+from tests.pipeline.sink import NOON
+from tests.pipeline.topic import Topic
+
+
+def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
+    """The page's samples, by name and the value of the only label."""
+    families = text_string_to_metric_families(monitor.metrics.text().decode())
+    samples = (sample for family in families for sample in family.samples)
+    return {
+        (each.name, next(iter(each.labels.values()), "")): each.value for each in samples if "le" not in each.labels
+    }
+
+
+def test_what_batches_do_is_counted_by_table(job: Job) -> None:
+    """Two sentences of three words, one of them written twice, and a record that cannot be read."""
+    job.sink.sentence(1, "the cat the")
+    job.sink.sentence(2, "the big dog")
+    job.sink.sentence(1, "the cat the")
+    job.sink.malformed(b"?")
+    job.sink.flush()
+    monitor = Monitor(600)
+    run(job.spark, job.settings, job.tables, job.pipeline, monitor)
+    found = shown(monitor)
+    rows = {
+        table: found["kstorm_pipeline_rows_total", table] for table in ("bronze", "silver", "quarantine", "word_counts")
+    }
+    assert rows == {"bronze": 10, "silver": 6, "quarantine": 1, "word_counts": 4}
+    assert found["kstorm_pipeline_replays_total", ""] == 3
+    for query in ("bronze", "refine"):
+        assert found["kstorm_pipeline_batch_seconds_count", query] >= 1
+        assert found["kstorm_pipeline_batch_seconds_sum", query] > 0
+    for table in rows:
+        assert found["kstorm_pipeline_table_seconds_total", table] > 0
+
+
+def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
+    """How many records, and the time of the oldest: of each partition only the first is read, whichever comes first."""
+    with closing(TopicLag(job.spark, job.settings)) as topic:
+        assert topic.find() == Lag()
+        job.sink.sentence(1, "the cat", at=NOON + 5000)
+        job.sink.sentence(2, "a dog and a cat", at=NOON + 7000)
+        job.sink.flush()
+        assert topic.find() == Lag(7, (NOON + 5000) / 1000), "nothing is read yet"
+        job.run()
+        assert topic.find() == Lag()
+        job.sink.sentence(3, "the end", at=NOON + 9000)
+        job.sink.flush()
+        assert topic.find() == Lag(2, (NOON + 9000) / 1000)
+
+
+def test_a_first_run_from_the_end_lacks_nothing_of_before(job: Job) -> None:
+    job.sink.sentence(1, "the cat")
+    job.sink.flush()
+    with closing(TopicLag(job.spark, replace(job.settings, starting_offsets="latest"))) as topic:
+        assert topic.find() == Lag()
+
+
+def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is not noted as done is lacking; and `maintain`, which writes files of bronze anew, adds nothing to it."""
+    bronze = BronzeLag(job.spark, job.settings, job.tables.path("bronze"))
+    assert bronze.find() == Lag()
+    job.sink.sentence(1, "the cat", at=NOON)
+    job.run()
+    assert bronze.find() == Lag()
+    job.sink.sentence(2, "a dog and a cat", at=NOON + 3000)
+    job.sink.flush()
+    with monkeypatch.context() as patch:
+        break_off_after("write_silver", patch)
+        with pytest.raises(PipelineError):
+            job.run()
+    lacking = Lag(5, (NOON + 3000) / 1000)
+    assert bronze.find() == lacking
+    list(maintain(job.spark, job.settings, job.tables))
+    assert bronze.find() == BronzeLag(job.spark, job.settings, job.tables.path("bronze")).find() == lacking
+    job.run()
+    assert bronze.find() == Lag()
+
+
+def test_a_function_that_hangs_is_noticed(job: Job) -> None:
+    """A batch function of the user's that waits for ever: not ready after a tenth of the time, and ready again when it goes on."""
+    go_on = threading.Event()
+    pipeline = Pipeline()
+    pipeline.batch(lambda _rows, _batch: go_on.wait(120))  # type: ignore[arg-type]
+    monitor = Monitor(stalled_seconds=20)
+    job.sink.sentence(1, "the cat")
+    job.sink.flush()
+
+    def user() -> None:
+        try:
+            await_condition(lambda: (monitor.not_ready or "").startswith("refine has stood still for"), 60)
+            assert monitor.stalled is None
+        finally:
+            go_on.set()
+        await_condition(lambda: monitor.not_ready is None, 60)
+
+    settings = replace(job.settings, trigger="continuous", interval_seconds=0.5)
+    run_beside(user, lambda: run(job.spark, settings, job.tables, pipeline, monitor))
+
+
+def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixture) -> None:
+    tried = iter([OSError("the disk is away"), None, None])
+    again = threading.Event()
+
+    def look() -> None:
+        problem = next(tried, None)
+        if problem:
+            raise problem
+        again.set()
+
+    with looking({"the lag": look}, every=0.01):
+        assert again.wait(10)
+    assert "the lag cannot be told: the disk is away" in caplog.text
+
+
+def test_up_to_when_all_is_accounted_for(job: Job, tmp_path: Path) -> None:
+    monitor = Monitor(600)
+    at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
+    write_text(job.spark, f"{tmp_path}/_audit/orders", str(time.time()))
+    write_text(job.spark, f"{tmp_path}/_audit/orders", "1700000000.5")
+    at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
+    assert shown(monitor)["kstorm_pipeline_complete_until_timestamp_seconds", "orders"] == 1700000000.5
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(tmp_path / "kafka", heap="256m", quick_start=True) as kafka:
+        yield kafka
+
+
+def test_a_broker_that_goes_away_is_named_in_one_line(job: Job, own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """With a second for an answer, as the option says here, it takes a few seconds."""
+    topic = Topic(own_kafka.bootstrap)
+    topic.put(b"{}")
+    topic.flush()
+    settings = replace(
+        job.settings,
+        topic=topic.topic,
+        bootstrap_servers=own_kafka.bootstrap,
+        tables=str(tmp_path / "tables"),
+        trigger="continuous",
+        interval_seconds=0.5,
+        kafka_options={"request.timeout.ms": "1000", "default.api.timeout.ms": "1000"},
+    )
+    written = Path(settings.tables) / "silver" / "_delta_log" / f"{1:020}.json"
+
+    def operator() -> None:
+        await_condition(written.exists)
+        own_kafka.stop()
+
+    thread = threading.Thread(target=operator)
+    thread.start()
+    with pytest.raises(
+        PipelineError, match=rf"^Kafka at {own_kafka.bootstrap} no longer answers \(.*\): when it is up"
+    ) as error:
+        run(job.spark, settings, replace(job.tables, root=settings.tables), Pipeline())
+    thread.join()
+    assert "\n" not in str(error.value)
