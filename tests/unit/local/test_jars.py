@@ -8,7 +8,19 @@ import pytest
 
 from kstorm.errors import LocalError
 from kstorm.local import jars
-from kstorm.local.jars import KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, kafka_jars, lay_out, read_list, zookeeper_classpath
+from kstorm.local.jars import (
+    KAFKA_SET,
+    OLD_KAFKA_SET,
+    S3_SET,
+    SPARK_SET,
+    kafka_jars,
+    lay_out,
+    read_list,
+    s3_jars,
+    zookeeper_classpath,
+)
+from kstorm.local.java import spark_home
+from kstorm.local.pipeline import jars_for
 
 SETTINGS = """\
 <ivysettings>
@@ -106,10 +118,33 @@ def test_what_cannot_be_fetched_is_named(repository: Path) -> None:
 
 def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     """The committed lists hold whole coordinates and whole digests, and no jar twice."""
-    for set_name, count in ((KAFKA_SET, 46), (OLD_KAFKA_SET, 57), (SPARK_SET, 7)):
+    for set_name, count in ((KAFKA_SET, 46), (OLD_KAFKA_SET, 57), (SPARK_SET, 7), (S3_SET, 3)):
         pinned = read_list(set_name)
         assert len({jar.file_name for jar in pinned}) == len(pinned) == count
         assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)
+
+
+def test_the_jars_for_s3_are_of_the_hadoop_that_pyspark_ships() -> None:
+    """S3A and the rest of Hadoop are one program in several jars."""
+    (version,) = (jar.version for jar in read_list(S3_SET) if jar.artifact == "hadoop-aws")
+    assert (spark_home() / "jars" / f"hadoop-client-api-{version}.jar").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["run", "--tables", "s3a://bucket/orders"], {}),
+        (["run", "--tables=s3a://bucket/orders"], {}),
+        (["summary"], {"KSTORM_PIPELINE_TABLES": "s3a://bucket/orders"}),
+        (["run", "--tables", "tables"], {"KSTORM_PIPELINE_CHECKPOINTS": "s3a://bucket/checkpoints"}),
+    ],
+)
+def test_the_jars_for_s3_are_fetched_for_who_has_something_there(
+    repository: Path, words: list[str], environment: dict[str, str]
+) -> None:
+    """Not for others: they are half a gigabyte."""
+    assert len(jars_for(words, environment)) == 2 * len(jars_for(["run", "--tables", "tables"], {}))
+    assert s3_jars()[0] in jars_for(words, environment)
 
 
 def test_zookeeper_comes_from_pyspark() -> None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+
+from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def names_in(spark: SparkSession, place: str) -> list[str]:
-    """What is in a folder; nothing if there is no such place."""
+    """What is in a folder; nothing if there is no such place. Raises PipelineError if the store does not tell: who took that for an
+    empty folder would take a batch that is half done for one that never began."""
     path, files = _open(spark, place)
     try:
         return [str(each.getPath().getName()) for each in files.listStatus(path)]
-    except Py4JJavaError:
-        return []
+    except Py4JJavaError as error:
+        if is_instance_of(spark.sparkContext._gateway, error.java_exception, "java.io.FileNotFoundException"):
+            return []
+        reason = str(error.java_exception).partition("\n")[0]
+        raise PipelineError(f"{place} cannot be read: {reason}") from error
 
 
 def is_there(spark: SparkSession, place: str) -> bool:

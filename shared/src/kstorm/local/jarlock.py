@@ -13,10 +13,12 @@ from typing import Final
 from kstorm.errors import LocalError
 from kstorm.local.jars import (
     DELTA_VERSION,
+    HADOOP_VERSION,
     KAFKA_SET,
     KAFKA_VERSION,
     OLD_KAFKA_SET,
     OLD_KAFKA_VERSION,
+    S3_SET,
     SPARK_SET,
     SPARK_VERSION,
     ivy_command,
@@ -41,6 +43,7 @@ _ROOTS: Final = {
         f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
         f"io.delta:delta-spark_2.13:{DELTA_VERSION}",
     ),
+    S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
 
@@ -48,7 +51,7 @@ def write_lists() -> None:
     """Resolve every set of jars and write its list; takes about a minute a set."""
     shipped = {path.name for path in (spark_home() / "jars").iterdir()}
     for set_name, roots in _ROOTS.items():
-        lines = _resolve(roots, leave_out=shipped if set_name == SPARK_SET else set())
+        lines = _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set())
         header = f"# Written by kstorm.local.jarlock from {' and '.join(roots)}.\n"
         list_path(set_name).write_text(header + "".join(f"{line}\n" for line in lines))
 

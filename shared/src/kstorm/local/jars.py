@@ -27,10 +27,13 @@ KAFKA_VERSION: Final = "4.1.2"
 OLD_KAFKA_VERSION: Final = "3.9.2"
 SPARK_VERSION: Final = "4.0.0"
 DELTA_VERSION: Final = "4.0.0"
+# What `pyspark` ships of Hadoop.
+HADOOP_VERSION: Final = "3.4.1"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
 OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
+S3_SET: Final = f"s3-{HADOOP_VERSION}"
 
 _ZOOKEEPER_SERIES: Final = "3.9."
 _ZOOKEEPER_PARTS: Final = (
@@ -77,6 +80,11 @@ def old_kafka_jars() -> list[Path]:
 def spark_jars() -> list[Path]:
     """The jars that Spark needs for Kafka and Delta beside its own, for `spark.jars`; fetched if not in the cache."""
     return _jars(SPARK_SET)
+
+
+def s3_jars() -> list[Path]:
+    """The jars that Spark needs for tables on S3 beside those of `spark_jars`; fetched by who asks for them, not by `prepare`."""
+    return _jars(S3_SET)
 
 
 def zookeeper_classpath() -> list[Path]:

@@ -3,18 +3,19 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from kstorm.errors import LocalError
 from kstorm.local.cli import run_command
-from kstorm.local.jars import spark_jars
+from kstorm.local.jars import s3_jars, spark_jars
 from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
 from kstorm.local.processes import ManagedProcess
 
 MODULE: Final = "kstorm_pipeline"
+_PLACES: Final = ("KSTORM_PIPELINE_TABLES", "KSTORM_PIPELINE_CHECKPOINTS")
 _LONGEST_SECS: Final = 900.0
 _LOOK_SECS: Final = 1.0
 
@@ -45,10 +46,17 @@ def await_end(process: ManagedProcess, started: float, on_look: Callable[[], Non
         process.wait(_LOOK_SECS)
 
 
+def jars_for(words: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
+    """The jars that a command needs; those for S3 are half a gigabyte, and fetched only if something lies there."""
+    places = (*words, *(environment.get(name, "") for name in _PLACES))
+    on_s3 = any(place.rpartition("=")[2].startswith("s3a://") for place in places)
+    return [*spark_jars(), *(s3_jars() if on_s3 else ())]
+
+
 def main() -> int:
     """Become the pipeline; raises `LocalError` where it is not installed, or where there is no Java."""
     check_installed()
-    jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, spark_jars()))}
+    jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, jars_for(sys.argv[1:], os.environ)))}
     os.execve(  # noqa: S606
         sys.executable,
         [sys.executable, "-m", MODULE, *sys.argv[1:]],

@@ -1,0 +1,93 @@
+"""`python -m tests.pipeline.dying_executors MOMENT run …`: the pipeline's command, of which executors die at a moment of a batch.
+
+The executors are processes of their own, under a master `local-cluster[…]`. The moments:
+
+    amid-lookup     one dies while the places of the batch's replays are being found
+    after-lookup    all die as soon as these are found, and with them all that `localCheckpoint` has kept
+    after-silver    all die as soon as silver has the batch
+    amid-gold       one dies while the first gold table is merged
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
+
+from kstorm_pipeline import refine
+from kstorm_pipeline.__main__ import main
+
+SAID = "killed executors: "
+_BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+logger = logging.getLogger(__name__)
+_once = threading.Lock()
+
+
+def kill_executors(count: int | None = None) -> None:
+    """Kill so many executors by SIGKILL, or all; only the first call does."""
+    if not _once.acquire(blocking=False):
+        return
+    found = [each for each in psutil.Process().children(recursive=True) if _BACKEND in each.cmdline()][:count]
+    for each in found:
+        each.kill()
+    psutil.wait_procs(found)
+    logger.warning("%s%d", SAID, len(found))
+
+
+def kill_in_job() -> Callable[[], None]:
+    """Kill one executor as soon as a stage has begun; call what is returned when that would be too late."""
+    spark, over = SparkSession.active(), threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def work() -> None:
+        while not over.is_set():
+            if tracker.getActiveStageIds():  # a task may be over before anyone hears of it
+                kill_executors(1)
+                return
+
+    threading.Thread(target=work, daemon=True).start()
+    return over.set
+
+
+def amid(function: Callable[..., Any]) -> Callable[..., Any]:
+    def changed(*arguments: Any, **named: Any) -> Any:
+        too_late = kill_in_job()
+        try:
+            return function(*arguments, **named)
+        finally:
+            too_late()
+
+    return changed
+
+
+def after(function: Callable[..., Any]) -> Callable[..., Any]:
+    def changed(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        kill_executors()
+        return result
+
+    return changed
+
+
+_MOMENTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "amid-lookup": (DataFrame, "localCheckpoint", amid),
+    "after-lookup": (DataFrame, "localCheckpoint", after),
+    "after-silver": (refine, "write_silver", after),
+    "amid-gold": (refine, "merge_gold", amid),
+}
+MOMENTS = list(_MOMENTS)
+
+
+def run() -> int:
+    """Have it die at the moment that is the first argument."""
+    owner, name, change = _MOMENTS[sys.argv[1]]
+    setattr(owner, name, change(getattr(owner, name)))
+    return main(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

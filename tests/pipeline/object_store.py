@@ -1,0 +1,94 @@
+"""MinIO, an object store that speaks S3, as a server of its own: Go builds it from its module, once.
+
+It keeps each object as a folder on a disk, so a test sees an object the moment it is there, without asking the server.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from kstorm.errors import LocalError
+from kstorm.local.paths import cache_directory, exclusive
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+
+MODULE = "github.com/minio/minio"
+VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
+"""Go proves by its database of sums that this is what everyone else gets under that version."""
+BUCKET = "tables"
+_START_SECS = 60.0
+
+
+class ObjectStore:
+    """A server on 127.0.0.1 with one empty bucket; a context manager."""
+
+    def __init__(self, workdir: Path) -> None:
+        self._port = reserve_port()
+        self._drive = workdir / "drive"
+        login = {"MINIO_ROOT_USER": "kstorm", "MINIO_ROOT_PASSWORD": "not-a-secret"}
+        command: list[str | Path] = [_minio(), "server", "--quiet", "--address", f"127.0.0.1:{self._port}", self._drive]
+        self.process = ManagedProcess("minio", command, workdir=workdir, environment=login)
+
+    @property
+    def login(self) -> Mapping[str, str]:
+        """What a client of S3 finds in its environment."""
+        return {"AWS_ACCESS_KEY_ID": "kstorm", "AWS_SECRET_ACCESS_KEY": "not-a-secret"}
+
+    @property
+    def spark_conf(self) -> Mapping[str, str]:
+        """What Spark has to know of it."""
+        return {
+            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self._port}",
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+        }
+
+    def names(self, folder: str) -> set[str]:
+        """What is in a folder of the bucket."""
+        path = self._drive / BUCKET / folder
+        return {each.name for each in path.iterdir()} if path.is_dir() else set()
+
+    def __enter__(self) -> Self:
+        (self._drive / BUCKET).mkdir(parents=True)
+        self.process.start()
+        deadline = time.monotonic() + _START_SECS
+        while not self._serves():
+            if not self.process.alive or time.monotonic() > deadline:
+                raise LocalError(f"MinIO does not serve; its log ends with:\n{self.process.log_tail()}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+
+    def _serves(self) -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{self._port}/minio/health/ready", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False
+
+
+def _minio() -> Path:
+    """The program, built if it is not there yet: two minutes on two cores."""
+    folder = cache_directory() / f"minio-{VERSION}"
+    program = folder / "minio"
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder / ".lock"):
+        if not program.exists():
+            if shutil.which("go") is None:
+                raise LocalError(f"the tests on an object store build {MODULE} by Go, and there is no `go` on PATH")
+            build = folder / "build"
+            environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0"}
+            subprocess.run(["go", "install", f"{MODULE}@{VERSION}"], env=environment, check=True)
+            (build / "minio").rename(program)
+    return program
