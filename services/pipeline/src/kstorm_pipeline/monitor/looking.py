@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
+from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.monitor.lag import Lag
 from kstorm_pipeline.places import names_in, text_of
 
@@ -37,7 +38,7 @@ def looking(looks: Mapping[str, Callable[[], None]], every: float = _EVERY_SECON
             for at, take in looks.items():
                 try:
                     take()
-                except (Py4JError, OSError, ValueError) as error:
+                except (PipelineError, Py4JError, OSError, ValueError) as error:
                     if not done.is_set():
                         logger.warning("%s cannot be told: %s", at, _line(error))
             if done.wait(every):
