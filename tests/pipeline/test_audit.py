@@ -18,7 +18,7 @@ from kstorm_pipeline.audit import audit as module
 from kstorm_pipeline.audit.audit import Outcome, audit
 from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.audit.ranges import Reading
-from kstorm_pipeline.audit.window import Times, parse_time
+from kstorm_pipeline.audit.window import Times, parse_time, source_messages
 from kstorm_pipeline.places import names_in, text_of
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
@@ -153,6 +153,20 @@ def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
     assert [str(each) for each in outcome.findings] == [
         f"skipped: {audited.source.topic}[0] 8 to 9 (/spouts/lines): offsets set (by bob@laptop)"
     ]
+
+
+def test_topics_whose_names_have_that_of_the_source_in_them_are_not_read(audited: Audited) -> None:
+    """Before it or behind it, as the topics between services have."""
+    name = audited.source.topic
+    others = [f"{name}.more", f"{audited.topology}.{name}"]
+    admin = AdminClient({"bootstrap.servers": audited.settings.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": audited.settings.bootstrap_servers, "log_level": 0})
+    for other, made in admin.create_topics([NewTopic(other, 1, 1) for other in others]).items():
+        made.result(30)
+        producer.produce(other, b"?")
+    assert producer.flush(30) == 0
+    messages = source_messages(audited.spark, audited.settings, [name], Times())
+    assert [row.topic for row in messages.select("topic").distinct().collect()] == [name]
 
 
 def test_a_window_of_time(audited: Audited) -> None:

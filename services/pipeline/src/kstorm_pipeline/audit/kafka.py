@@ -28,8 +28,9 @@ def read_topic(
     """What topics, separated by commas, or those of a `pattern`, hold of what is committed; with Spark's options, all of it
     without them."""
     client = {f"kafka.{name}": value for name, value in client_options(settings).items()}
-    rest = {"subscribePattern" if pattern else "subscribe": topics, "failOnDataLoss": "false", **options}
-    return spark.read.format("kafka").options(**{**client, **rest}).load()
+    # Spark takes every topic that has a match anywhere in its name.
+    which = {"subscribePattern": f"^(?:{topics})$"} if pattern else {"subscribe": topics}
+    return spark.read.format("kafka").options(**{**client, **which, "failOnDataLoss": "false", **options}).load()
 
 
 @contextmanager
