@@ -18,7 +18,9 @@ from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 SENTENCES = ["the cow jumped over the moon", "the man in the moon", "", "a cow"]
 WORDS = Counter(" ".join(SENTENCES).split())
-IDS = [f"0-{offset}-{position}" for offset, line in enumerate(SENTENCES) for position in range(len(line.split()))]
+IDS = [
+    f"sentences-0-{offset}-{position}" for offset, line in enumerate(SENTENCES) for position in range(len(line.split()))
+]
 VICTIMS = ["sentences", "split", "count", "sink", "acker"]
 
 
@@ -26,7 +28,7 @@ def test_a_sentence_is_split(bolt_tester: Callable[..., BoltTester[Any]]) -> Non
     """Every word tells where it stands, hangs on its sentence, and the sentence is acked."""
     split = bolt_tester(SplitSentence(), "str", "partition", "offset")
     message = split.give(["the cow", 3, 17])
-    assert split.emitted() == [["the", "3-17-0"], ["cow", "3-17-1"]]
+    assert split.emitted() == [["the", "sentences-3-17-0"], ["cow", "sentences-3-17-1"]]
     assert split.anchors() == [[message], [message]]
     assert split.acked == [message]
 
@@ -34,12 +36,12 @@ def test_a_sentence_is_split(bolt_tester: Callable[..., BoltTester[Any]]) -> Non
 def test_words_are_counted(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
     """The state has the count, and the record says of which word it is and whose."""
     count = bolt_tester(WordCount(), "word", "id")
-    for where in ("0-0-0", "0-0-5"):
+    for where in ("sentences-0-0-0", "sentences-0-0-5"):
         count.give(["cow", where])
     assert dict(count.bolt.state.items()) == {"cow": 2}
     key, message = count.emitted()[-1]
     record = msgspec.json.decode(message)
-    assert (key, record["count"], record["id"]) == ("cow", 2, "0-0-5")
+    assert (key, record["count"], record["id"]) == ("cow", 2, "sentences-0-0-5")
 
 
 class Words:

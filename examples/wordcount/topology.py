@@ -34,7 +34,10 @@ from kstorm.topology.config import EXACTLY_ONCE
 
 
 class SplitSentence(BasicBolt):
-    """Splits a sentence into words."""
+    """Splits a sentence, of the topic `source`, into words."""
+
+    def __init__(self, source: str = "sentences") -> None:
+        self._source = source
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """A word, and where in the source it stands."""
@@ -44,7 +47,7 @@ class SplitSentence(BasicBolt):
         """Emits each word, anchored to the sentence."""
         sentence, partition, offset = tuple.values
         for position, word in enumerate(sentence.split()):
-            collector.emit((word, f"{partition}-{offset}-{position}"))
+            collector.emit((word, f"{self._source}-{partition}-{offset}-{position}"))
 
 
 class WordCount(StatefulBasicBolt):
@@ -75,7 +78,7 @@ def build(
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme))
     builder.set_spout("sentences", spout, processes["sentences"]).set_num_tasks(2)
-    split = builder.set_bolt("split", SplitSentence(), processes["split"]).set_num_tasks(4)
+    split = builder.set_bolt("split", SplitSentence(source), processes["split"]).set_num_tasks(4)
     split.shuffle_grouping("sentences")
     count = builder.set_bolt("count", WordCount(), processes["count"]).set_num_tasks(4)
     count.fields_grouping("split", Fields("word"))

@@ -31,11 +31,19 @@ def kill_executors(count: int | None = None) -> None:
     """Kill so many executors by SIGKILL, or all; only the first call does."""
     if not _once.acquire(blocking=False):
         return
-    found = [each for each in psutil.Process().children(recursive=True) if _BACKEND in each.cmdline()][:count]
+    found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][:count]
     for each in found:
         each.kill()
     psutil.wait_procs(found)
     logger.warning("%s%d", SAID, len(found))
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    """Some other child may end just now."""
+    try:
+        return _BACKEND in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill_in_job() -> Callable[[], None]:

@@ -115,7 +115,7 @@ def _fill(bootstrap: str, records: int) -> None:
     counts: Counter[str] = Counter()
     sentences = corpus.texts(records // corpus.WORDS_PER_SENTENCE * 2)  # more words than are wanted
     words = (
-        (word, f"{number % PARTITIONS}-{number // PARTITIONS}-{position}")
+        (word, f"sentences-{number % PARTITIONS}-{number // PARTITIONS}-{position}")
         for number, sentence in enumerate(sentences)
         for position, word in enumerate(sentence.split())
     )

@@ -60,7 +60,7 @@ def _read_source(servers: str, topic: str) -> tuple[int, set[str], Counter[str]]
             if message.error():
                 continue
             sentences += 1
-            where = f"{message.partition()}-{message.offset()}"
+            where = f"{topic}-{message.partition()}-{message.offset()}"
             text = (message.value() or b"").decode().split()
             words.update(f"{where}-{position}" for position in range(len(text)))
             counts.update(text)

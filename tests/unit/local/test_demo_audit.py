@@ -21,7 +21,7 @@ def whole_output() -> list[SinkRecord]:
     for message in SENTENCES:
         for position, word in enumerate(message.text.split()):
             counts[word] = counts.get(word, 0) + 1
-            place = f"{message.partition}-{message.offset}-{position}"
+            place = f"lines-{message.partition}-{message.offset}-{position}"
             records.append(record(word, counts[word], place, 1100 + len(records)))
     return records
 
@@ -47,7 +47,7 @@ def test_a_message_is_lost_if_any_of_its_words_is_missing(missing: int) -> None:
 
 def test_a_word_whose_highest_count_is_too_low_is_short() -> None:
     """All ids may be there and a count lost nevertheless."""
-    records = [record("be", 2, "3-0-0") if b'"count": 3' in each.value else each for each in whole_output()]
+    records = [record("be", 2, "lines-3-0-0") if b'"count": 3' in each.value else each for each in whole_output()]
     found = audit(SENTENCES, records)
     assert not found.lost
     assert found.short == {"be": 2}
@@ -60,7 +60,7 @@ def test_a_word_that_is_not_there_at_all_is_short() -> None:
 
 def test_a_replay_is_repeated_and_counts_over() -> None:
     """A sentence that was processed twice loses nothing, and its words' counts exceed the truth."""
-    found = audit(SENTENCES, [*whole_output(), record("be", 4, "3-0-0"), record("quick", 2, "3-0-1")])
+    found = audit(SENTENCES, [*whole_output(), record("be", 4, "lines-3-0-0"), record("quick", 2, "lines-3-0-1")])
     assert not found.lost
     assert not found.short
     assert found.over == {"be": 1, "quick": 1}
@@ -75,10 +75,10 @@ def test_a_replay_is_repeated_and_counts_over() -> None:
         b'{"word": "be", "count": 1}',
         record("be", 1, "3-0").value,
         record("be", 1, "3-x-0").value,
-        record("be", 1, "4-0-0").value,
-        record("be", 1, "3-0-2").value,
+        record("be", 1, "lines-4-0-0").value,
+        record("be", 1, "lines-3-0-2").value,
         record("be", 1, "3-0--1").value,
-        record("quick", 1, "3-0-0").value,
+        record("quick", 1, "lines-3-0-0").value,
     ],
 )
 def test_a_record_that_cannot_be_is_foreign(value: bytes) -> None:
@@ -90,7 +90,7 @@ def test_a_record_that_cannot_be_is_foreign(value: bytes) -> None:
 
 def test_latency_ends_when_the_last_word_has_first_arrived() -> None:
     """A repetition does not make a sentence late, and an incomplete sentence has no latency."""
-    records = [*whole_output(), record("quick", 2, "3-0-1", 9000)]
+    records = [*whole_output(), record("quick", 2, "lines-3-0-1", 9000)]
     assert audit(SENTENCES, records).latencies_ms == [1107 - 1010, 1105 - 1000]
     assert audit(SENTENCES, records[:4]).latencies_ms == []
 
@@ -98,6 +98,6 @@ def test_latency_ends_when_the_last_word_has_first_arrived() -> None:
 def test_latency_quantiles_are_exact() -> None:
     """The median of 1 to 100 is 51, and 99 % lie at or below 100."""
     produced = [Produced("a", 0, number, 0) for number in range(100)]
-    found = audit(produced, [record("a", n + 1, f"0-{n}-0", n + 1) for n in range(100)])
+    found = audit(produced, [record("a", n + 1, f"lines-0-{n}-0", n + 1) for n in range(100)])
     assert (found.latency_ms(0.5), found.latency_ms(0.99)) == (51, 100)
     assert audit([], []).latency_ms(0.5) is None

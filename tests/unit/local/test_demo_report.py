@@ -33,7 +33,7 @@ def outcome(
     """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table. `repeated`: the
     ids of records of "a" that are in the sink a second time."""
     produced = [Produced("a b", 0, 0, 0), Produced("a", 1, 0, 0)]
-    places = {"a": ["0-0-0", "1-0-0"], "b": ["0-0-1"]}
+    places = {"a": ["lines-0-0-0", "lines-1-0-0"], "b": ["lines-0-0-1"]}
     records = [
         SinkRecord(json.dumps({"word": word, "count": count, "id": place}).encode(), 5)
         for word, count in counts.items()
@@ -62,7 +62,7 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
 
 def test_at_least_once_a_replay_is_no_fault() -> None:
     """Counts may exceed the truth, and the report says by how much."""
-    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["1-0-0"])
+    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["lines-1-0-0"])
     report = replayed.to_json()
     assert replayed.faults() == []
     assert (report["replayed"], report["words_over"], report["words_over_by"]) == (1, 1, {"a": 1})
@@ -70,7 +70,7 @@ def test_at_least_once_a_replay_is_no_fault() -> None:
 
 def test_exactly_once_it_is_one() -> None:
     """Neither a count nor a record may be there twice."""
-    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, repeated=["1-0-0"])
+    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, repeated=["lines-1-0-0"])
     assert replayed.faults() == [
         "1 words are counted more often than they occur: 'a' by 1",
         "1 records of the sink topic are there twice",

@@ -73,6 +73,7 @@ class _Counted(msgspec.Struct):
     word: str
     count: int
     id: str
+    """`<topic>-<partition>-<offset>-<position of the word>`."""
 
 
 def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFindings:
@@ -90,7 +91,7 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
         total += 1
         try:
             found = decode(value)
-            partition, offset, position = map(int, found.id.split("-"))
+            partition, offset, position = map(int, found.id.rsplit("-", 3)[1:])
             number = number_at[partition, offset]
             fits = position >= 0 and words[number][position] == found.word
         except (msgspec.MsgspecError, ValueError, LookupError):
