@@ -41,6 +41,14 @@ def main() -> int:
     pipeline.add_argument("--rounds", type=positive, default=2, metavar="N", help="default 2, of each job")
     pipeline.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     pipeline.set_defaults(run=_pipeline)
+    flat = verbs.add_parser("flat", help="what a batch of the Spark pipeline costs on empty tables and on full ones")
+    flat.add_argument(
+        "--rows", type=positive, default=10_000_000, metavar="N", help="of the full ones; default 10,000,000"
+    )
+    flat.add_argument("--batch", type=positive, default=100_000, metavar="N", help="records; default 100,000")
+    flat.add_argument("--rounds", type=positive, default=5, metavar="N", help="default 5, of each kind of batch")
+    flat.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    flat.set_defaults(run=_flat)
     arguments = parser.parse_args()
     return run_command("kstorm bench", lambda: arguments.run(arguments))
 
@@ -88,6 +96,12 @@ def _pipeline(arguments: argparse.Namespace) -> int:
     from tests.bench.spark.contest import run_pipeline
 
     return run_pipeline(arguments.records, arguments.rounds, arguments.report)
+
+
+def _flat(arguments: argparse.Namespace) -> int:
+    from tests.bench.spark.flat import run_flat
+
+    return run_flat(arguments.rows, arguments.batch, arguments.rounds, arguments.report)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,203 @@
+"""What a batch costs on empty tables and on full ones, in one warm Spark: with even and with skewed sources, and with replays.
+
+Tables are filled by batches of the measured size, as if they had come one after another. Then the same kinds of batches go into
+these and into new ones, in turn. A batch costs what its append to bronze and its `refine` take; CPU is that of the whole JVM.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import psutil
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+from examples.wordcount.tables import pipeline
+from kstorm.errors import LocalError
+from kstorm.local.jars import spark_jars
+from kstorm.local.java import spark_environment
+from kstorm.local.paths import run_directory
+from kstorm_pipeline.refine import refine
+from kstorm_pipeline.schemas import find_schemas
+from kstorm_pipeline.session import start_spark
+from kstorm_pipeline.settings import Settings
+from kstorm_pipeline.tables import Tables
+from tests.bench.progress import Progress
+from tests.bench.report import machine
+from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
+from tests.bench.terms import PARTITIONS
+
+_WORDS: Final = 2000
+_A_SECOND: Final = 1000
+"""Records, by their Kafka timestamps; so a million are 17 minutes of `counts_per_minute`."""
+_LATE: Final = 100
+"""Of so many records one is a replay, where there are some."""
+_SOME_TIME_AGO: Final = 600 * _A_SECOND
+"""How many records ago what is replayed had been written first."""
+_WARM: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Of batches."""
+
+    name: str
+    skewed: bool = False
+    late: str = ""
+    """Which messages come again: those of ten minutes `ago`, or `any`; none if empty."""
+
+    def partition(self, number: Column) -> Column:
+        """The source partition of a message; three of four are in one, if skewed."""
+        even = (number % PARTITIONS).cast("int")
+        return sf.when(number % 4 > 0, 0).otherwise(even) if self.skewed else even
+
+    def message(self, number: Column, first: int) -> Column:
+        """The message of which a record is made."""
+        if not self.late:
+            return number
+        if self.late == "ago":
+            again = sf.greatest(number - _SOME_TIME_AGO, sf.lit(0))
+        else:
+            again = sf.pmod(sf.xxhash64(number), sf.lit(max(first, 1)))
+        return sf.when(number % _LATE == 0, again).otherwise(number)
+
+
+KINDS: Final = (
+    Kind("even sources"),
+    Kind("3/4 of one source partition", skewed=True),
+    Kind("1 % replays of 10 minutes ago", late="ago"),
+    Kind("skewed, 1 % replays of 10 minutes ago", skewed=True, late="ago"),
+    Kind("1 % replays of anything ever", late="any"),
+)
+
+
+class Filling:
+    """Tables that get batch after batch."""
+
+    def __init__(self, spark: SparkSession, directory: Path, size: int) -> None:
+        self._spark, self._size = spark, size
+        self.tables = Tables(str(directory))
+        self.tables.create(spark, find_schemas(spark, pipeline))
+        self._numbers = count()
+
+    def add(self, kind: Kind) -> tuple[float, float]:
+        """Seconds and CPU seconds of one batch more."""
+        number = next(self._numbers)
+        rows = _records(self._spark, kind, number * self._size, self._size)
+        began, used = time.monotonic(), _cpu_seconds()
+        self.tables.append("bronze", rows, number)
+        offsets = sf.col("offset").between(number * self._size, (number + 1) * self._size - 1)
+        done = refine(self.tables, pipeline, self.tables.read(self._spark, "bronze").where(offsets), number)
+        if done.rows["silver"] + done.replays != self._size:
+            raise LocalError(f"batch {number} of {self._size} records gave {done.rows} and {done.replays} replays")
+        return time.monotonic() - began, _cpu_seconds() - used
+
+
+def run_flat(rows: int, size: int, rounds: int, report: Path | None) -> int:
+    """Measure and print; 0."""
+    console = Console()
+    progress = Progress(console)
+    directory = run_directory()
+    os.environ.update(spark_environment())
+    settings = Settings(
+        tables=str(directory / "full"),
+        jars=tuple(map(str, spark_jars())),
+        master=f"local[{CORES}]",
+        shuffle_partitions=SHUFFLE_PARTITIONS,
+    )
+    spark = start_spark(settings)
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", "flat")
+        full = Filling(spark, directory / "full", size)
+        growth = []
+        for batch in range(-(-rows // size)):
+            growth.append(full.add(KINDS[0]))
+            progress.status(f"{(batch + 1) * size:,} of {rows:,} rows: {growth[-1][0]:.1f} s a batch")
+        found = {kind.name: [*_rounds(spark, directory, full, kind, size, rounds, progress)] for kind in KINDS}
+        memory = _jvm().memory_info().rss / 2**20
+    finally:
+        progress.close()
+        spark.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    _print(console, found, rows, size)
+    console.print(f"the JVM's memory at the end: {memory:,.0f} MB", highlight=False)
+    if report is not None:
+        content = {"machine": machine(), "rows": rows, "size": size, "growth": growth, "kinds": found, "memory": memory}
+        report.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _rounds(
+    spark: SparkSession, directory: Path, full: Filling, kind: Kind, size: int, rounds: int, progress: Progress
+) -> Iterator[dict[str, tuple[float, float]]]:
+    """Seconds and CPU seconds of a batch on each, in turn; the first rounds only warm up."""
+    for number in range(-_WARM, rounds):
+        empty = Filling(spark, directory / f"empty-{kind.name.replace('/', '-')}-{number}", size)
+        found = {"empty": empty.add(kind), "full": full.add(kind)}
+        shutil.rmtree(empty.tables.root)
+        progress.status(
+            f"{kind.name}: {found['empty'][0]:.1f} s on empty tables, {found['full'][0]:.1f} s on full ones"
+        )
+        if number >= 0:
+            yield found
+
+
+def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFrame:
+    """So many records of a word count, as bronze has them, kept in memory: to make them is not measured."""
+    number = sf.col("id")
+    message = kind.message(number, first)
+    record = sf.to_json(
+        sf.struct(
+            sf.concat(sf.lit("word"), sf.pmod(sf.xxhash64(message), sf.lit(_WORDS))).alias("word"),
+            (number + 1).alias("count"),
+            sf.concat_ws("-", sf.lit("sentences"), kind.partition(message), message, sf.lit("0")).alias("id"),
+            (number + 1).alias("emitted_at"),
+        )
+    )
+    rows = spark.range(first, first + size, 1, CORES).select(
+        sf.lit(None).cast("binary").alias("key"),
+        record.cast("binary").alias("value"),
+        sf.lit("word-counts").alias("topic"),
+        (number % PARTITIONS).cast("int").alias("partition"),
+        number.alias("offset"),
+        sf.timestamp_millis(number * (1000 // _A_SECOND)).alias("timestamp"),
+        sf.lit(None).cast("array<struct<key string, value binary>>").alias("headers"),
+    )
+    return rows.localCheckpoint()
+
+
+def _jvm() -> psutil.Process:
+    found = [each for each in psutil.Process().children(recursive=True) if each.name() == "java"]
+    return found[0]
+
+
+def _cpu_seconds() -> float:
+    times = _jvm().cpu_times()
+    return times.user + times.system
+
+
+def _print(console: Console, found: dict[str, list[dict[str, tuple[float, float]]]], rows: int, size: int) -> None:
+    table = Table(
+        title=f"a batch of {size:,} records, on empty tables and on ones with {rows:,} rows in silver; medians",
+        title_justify="left",
+        box=None,
+    )
+    for column in ("", "empty, s", "full, s", "×", "empty, CPU s", "full, CPU s", "× CPU"):
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    for name, each in found.items():
+        cells = []
+        for figure in (0, 1):
+            empty, full = (median(run[which][figure] for run in each) for which in ("empty", "full"))
+            cells += [f"{empty:.2f}", f"{full:.2f}", f"{full / empty:.2f}"]
+        table.add_row(name, *cells)
+    console.print(table, highlight=False)
