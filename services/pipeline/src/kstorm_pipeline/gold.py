@@ -29,9 +29,10 @@ from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.lookups import MOST_GAPS, any_of
+from kstorm_pipeline.lookups import any_of
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
 from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.survey import MOST_GAPS
 from kstorm_pipeline.tables import once, query_id_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
-from kstorm_pipeline.spans import Span, join_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,40 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from kstorm_pipeline.refine import Batch
+    from kstorm_pipeline.spans import Span
 
-_CELL = 256
-"""Offsets of a source partition are looked at in cells of so many, to see where the batch has none."""
-_MOST_CELLS = 20_000
-"""More of them are not collected."""
-_MOST_SOURCES = 200
-"""Names of more topics and partitions than that name something else."""
 _PLACE = ("kafka_partition", "kafka_offset")
 """Where a record lies in the topic, which no other has."""
 _FEW = 100_000
 """As many replays at most are sent to every task: a megabyte or two."""
-MOST_GAPS = 64
-"""How many gaps in its offsets, or in its hours, a batch tells Delta of."""
 
 
 def mark_replays(batch: Batch, silver: DataFrame) -> DataFrame:
     """The good records of the batch with the column `replay`."""
     good = batch.good
-    replays = _find_replays(batch, silver) if batch.named else None
+    replays = _find_replays(batch, silver) if batch.facts.named else None
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
     marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
     return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(*good.columns, "replay")
-
-
-def find_sources(records: DataFrame) -> list[Span] | None:
-    """The source offsets of records whose names tell them, by topic and partition; None if these are too many to tell."""
-    for cell in (sf.expr(f"source_offset DIV {_CELL}"), sf.lit(0)):
-        cells = records.groupBy("source_topic", "source_partition", cell.alias("cell"))
-        found = cells.agg(sf.min("source_offset"), sf.max("source_offset")).limit(_MOST_CELLS + 1).collect()
-        if len(found) <= _MOST_CELLS:
-            spans = join_spans((Span((row[0], row[1]), row[3], row[4]) for row in found), MOST_GAPS)
-            return spans if len({span.owner for span in spans}) <= _MOST_SOURCES else None
-    return None
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
@@ -74,7 +55,7 @@ def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
     """The places of the batch's replays, or None if there are none."""
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
-    if _all_differ(named, batch.named) and held.isEmpty():
+    if _all_differ(named, batch.facts.named) and held.isEmpty():
         return None
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
         held = held.dropDuplicates(["occurrence"])
@@ -96,15 +77,21 @@ def _all_differ(named: DataFrame, size: int) -> bool:
 
 def _may_hold(batch: Batch) -> Column:
     """True for all rows of silver whose occurrence may be in the batch: equal names have equal sources."""
-    if batch.sources is None:
-        held = sf.col("source_offset").isNotNull()
-    else:
-        held = any_of(
-            (sf.col("source_topic") == span.owner[0])
-            & (sf.col("source_partition") == span.owner[1])
-            & sf.col("source_offset").between(span.first, span.last)
-            for span in batch.sources
-        )
-    if batch.tells_no_offset:
+    sources = batch.facts.sources
+    held = sf.col("source_offset").isNotNull() if sources is None else sf.expr(_within(sources))
+    if batch.facts.tells_no_offset:
         held = held | (sf.col("source_offset").isNull() & sf.col("occurrence").isNotNull())
     return held
+
+
+def _within(spans: Iterable[Span]) -> str:
+    """Whether the source of a row is in one of the spans, in SQL: to put it together of columns takes longer than to ask it."""
+    topics: dict[str, dict[int, list[str]]] = {}
+    for span in spans:
+        offsets = f"source_offset BETWEEN {span.first} AND {span.last}"
+        topics.setdefault(span.owner[0], {}).setdefault(span.owner[1], []).append(offsets)
+    found = []
+    for topic, partitions in topics.items():
+        of_topic = (f"source_partition = {number} AND ({' OR '.join(each)})" for number, each in partitions.items())
+        found.append(f"source_topic = '{topic}' AND ({' OR '.join(of_topic)})")
+    return " OR ".join(found) or "false"

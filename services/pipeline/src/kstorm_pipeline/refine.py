@@ -29,9 +29,10 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.gold import merge_gold
-from kstorm_pipeline.lookups import find_sources, mark_replays
+from kstorm_pipeline.lookups import mark_replays
 from kstorm_pipeline.pipeline import BatchId
 from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
+from kstorm_pipeline.survey import Survey, survey
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.pipeline import Pipeline
-    from kstorm_pipeline.spans import Span
     from kstorm_pipeline.tables import Tables
 
 logger = logging.getLogger(__name__)
@@ -58,16 +58,8 @@ class Batch:
     """The bronze rows."""
     records: DataFrame
     """What `read_rows` made of them, without the raw record; persisted."""
-    size: int
-    """All rows."""
-    malformed: int
-    """Those of them that cannot be read."""
-    named: int
-    """Good ones that are told apart by a name, and not by their own coordinates."""
-    sources: list[Span] | None
-    """The source offsets in the names of the good records, by topic and partition; None if these are too many to tell."""
-    tells_no_offset: bool
-    """Whether some good record has a name from which no source offset can be read."""
+    facts: Survey
+    """What they are together."""
 
     @property
     def spark(self) -> SparkSession:
@@ -103,14 +95,15 @@ def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -
     done = Refined()
     records = read_rows(pipeline, rows).drop("record").persist()
     try:
-        batch = _survey(tables, pipeline, rows, records, batch_id)
-        if batch.malformed:
+        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records))
+        facts = batch.facts
+        if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
-        if batch.size > batch.malformed:
+        if facts.size > facts.malformed:
             _refine_good(batch, done)
     finally:
         records.unpersist()
-    figures = (batch_id, batch.size, done.rows.get("silver", 0), done.replays, batch.malformed)
+    figures = (batch_id, facts.size, done.rows.get("silver", 0), done.replays, facts.malformed)
     logger.info("refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures)
     return done
 
@@ -118,13 +111,13 @@ def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -
 def write_quarantine(batch: Batch) -> int:
     """Append the records that cannot be read; return how many they are."""
     batch.tables.append("quarantine", malformed_rows(batch.rows, batch.records), batch.number)
-    return batch.malformed
+    return batch.facts.malformed
 
 
 def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
     """Append the rows that silver gets, `count` of them; on a second run they are there, and Delta refuses the commit."""
     rows = fresh.withColumn("batch", sf.lit(batch.number).cast("bigint"))
-    if batch.named:  # each task writes a file for each bucket that it has
+    if batch.facts.named:  # each task writes a file for each bucket that it has
         rows = rows.repartition(sf.coalesce("source_bucket", -1 - sf.col("kafka_partition")))
     batch.tables.append("silver", rows, batch.number)
     return count
@@ -145,29 +138,3 @@ def _refine_good(batch: Batch, done: Refined) -> None:
             function(new, BatchId(query_id_of(batch.spark), batch.number))
     finally:
         marked.unpersist()
-
-
-def _survey(tables: Tables, pipeline: Pipeline, rows: DataFrame, records: DataFrame, number: int) -> Batch:
-    """Find out all that later steps want to know of the batch as a whole."""
-    good = sf.col("reason").isNull()
-    named = good & sf.col("occurrence").isNotNull()
-    facts = facts_of(
-        records,
-        sf.count("*").alias("size"),
-        sf.count("reason").alias("malformed"),
-        sf.count_if(named).alias("named"),
-        sf.count_if(named & sf.col("source_offset").isNull()).alias("untold"),
-    )
-    told = records.where(named & sf.col("source_offset").isNotNull())
-    return Batch(
-        tables=tables,
-        pipeline=pipeline,
-        number=number,
-        rows=rows,
-        records=records,
-        size=facts["size"],
-        malformed=facts["malformed"],
-        named=facts["named"],
-        sources=find_sources(told) if facts["named"] > facts["untold"] else [],
-        tells_no_offset=facts["untold"] > 0,
-    )

@@ -73,6 +73,8 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.databricks.delta.vacuum.logging.enabled": "false",
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
+        # What is merged is kept in memory as it is, and made anew of the same rows if that is lost.
+        "spark.databricks.delta.merge.materializeSource": "none",
         # A batch is kept for seconds, and what does not fit goes to disk. To compress it took half as long again as to make it.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # A batch is a few small files. Were each reckoned as 4 MB more than it has, one core would get all the large ones.
