@@ -52,11 +52,14 @@ def test_a_function_gets_each_batch_with_its_number(
         writer = fresh.select("customer").write.format("delta").mode("append")
         writer.option("txnAppId", batch.query).option("txnVersion", batch.number).save(place)
         if len(calls) == 1:
-            raise RuntimeError
+            raise RuntimeError("not there")
 
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Ann", "1", "new", 1)
-    with pytest.raises(PipelineError, match="a query failed"):
+    with pytest.raises(
+        PipelineError,
+        match=r"function elsewhere \(.*test_batch_functions.py:\d+\) raised RuntimeError: not there\. Corr",
+    ):
         orders.run()
     orders.run()
     orders.check()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstorm_pipeline.failures import explain
+from kstorm_pipeline.failures import blame, explain, last_raised
 from kstorm_pipeline.settings import Settings
 
 SETTINGS = Settings(
@@ -58,3 +58,23 @@ def test_what_fails_is_named_with_what_to_do(text: str, line: str) -> None:
 
 def test_what_is_not_known_is_not_explained() -> None:
     assert explain(QUERY.format("org.apache.spark.SparkException: something else"), SETTINGS) is None
+
+
+def test_what_a_function_raises_is_told_with_its_place() -> None:
+    try:
+        int("many")
+    except ValueError as error:
+        found = blame(error)
+    assert found is not None
+    assert "test_failures.py:" in found
+    assert "raised ValueError: invalid literal for int() with base 10: 'many'." in found
+
+
+def test_what_our_own_code_raises_is_not_blamed_on_the_user() -> None:
+    assert blame(ValueError("raised nowhere")) is None
+
+
+def test_of_a_traceback_the_last_exception_is_told() -> None:
+    text = "[STREAM_FAILED] Query\nTraceback (most recent call last):\n  File x\nValueError: many\n SQLSTATE: 39000"
+    assert last_raised(text) == "ValueError: many"
+    assert last_raised("something else\nand more") == "something else"

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING
+
+import py4j
+import pyspark
 
 if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
@@ -44,6 +49,24 @@ _LINES = {
 }
 """By what tells of them. A text may tell of several, the causes of others first."""
 _LONGEST = 200
+_NOT_THE_USERS = tuple(str(Path(file).parent) for file in (__file__, pyspark.__file__, py4j.__file__))
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): \S.*)", re.MULTILINE)
+
+
+def blame(error: Exception) -> str | None:
+    """One line for what a function of the user's has raised, or what Spark has where it was called; None if it was no such one."""
+    frames = [each for each in extract_tb(error.__traceback__) if not each.filename.startswith(_NOT_THE_USERS)]
+    if not frames:
+        return None
+    where, said = frames[-1], str(error).strip().split("\n", 1)[0]
+    raised = f"{where.name} ({where.filename}:{where.lineno}) raised {type(error).__name__}: {said}"
+    return f"the pipeline's function {raised}. Correct it and start again, which goes on from here"
+
+
+def last_raised(text: str) -> str:
+    """Of a text with a Python traceback in it the exception that was raised last, else the first line."""
+    found: list[str] = _RAISED.findall(text)
+    return found[-1] if found else text.split("\n", 1)[0]
 
 
 def explain(text: str, settings: Settings) -> str | None:

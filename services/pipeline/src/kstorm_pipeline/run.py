@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.failures import explain
+from kstorm_pipeline.failures import blame, explain, last_raised
 from kstorm_pipeline.monitor.looking import at_audits, at_lag, looking
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.topic import TopicLag
@@ -90,14 +90,19 @@ class _Running:
     stop: threading.Event
     problems: list[PipelineError] = field(default_factory=list)
     """What has gone wrong inside a query: of an exception there Spark keeps the text alone."""
+    blames: list[str] = field(default_factory=list)
+    """What the user's functions have raised there, each in a line."""
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note a problem."""
+        """Note a problem, and what a function of the user's has raised."""
         try:
             yield
         except PipelineError as problem:
             self.problems.append(problem)
+            raise
+        except Exception as error:
+            self.blames.extend(filter(None, [blame(error)]))
             raise
 
 
@@ -215,7 +220,7 @@ def _explained(error: StreamingQueryException, settings: Settings, running: _Run
     if line := explain(text, settings):
         return PipelineError(line)
     logger.error("%s", text)
-    return PipelineError(f"a query failed: {text.splitlines()[0]}")
+    return PipelineError(f"a query failed: {running.blames[0] if running.blames else last_raised(text)}")
 
 
 def check_brokers(settings: Settings) -> None:

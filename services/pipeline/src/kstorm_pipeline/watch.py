@@ -73,7 +73,7 @@ class _Log:
             self._began = self._spoke = now
         elif now - self._spoke >= _SILENT_SECONDS:
             self._spoke = now
-            logger.info("%s: at work on batch %d for %.0f s", self._query.name, self._batch + 1, now - self._began)
+            logger.info("%s: at work on a batch for %.0f s", self._query.name, now - self._began)
 
 
 def _finish_batches(queries: Sequence[StreamingQuery]) -> None:
