@@ -34,6 +34,8 @@ _PLACE = ("kafka_partition", "kafka_offset")
 """Where a record lies in the topic, which no other has."""
 _FEW = 100_000
 """As many replays at most are sent to every task: a megabyte or two."""
+_MANY = 1_000_000
+"""As many names, each a number: some twenty megabytes."""
 
 
 def mark_replays(batch: Batch, silver: DataFrame) -> DataFrame:
@@ -55,18 +57,29 @@ def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
     """The places of the batch's replays, or None if there are none."""
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
-    if _all_differ(named, batch.facts.named) and held.isEmpty():
+    differ = _all_differ(named, batch.facts.named)
+    if differ and held.isEmpty():
         return None
+    held = _of_names(held, named, batch.facts.named)
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
         held = held.dropDuplicates(["occurrence"])
     order = Window.partitionBy("occurrence").orderBy(*_PLACE)
-    joined = named.withColumn("__number", sf.row_number().over(order)).join(held, "occurrence", "left")
+    number = sf.lit(1) if differ else sf.row_number().over(order)
+    joined = named.withColumn("__number", number).join(held, "occurrence", "left")
     another = sf.col("__held") != sf.struct(*_PLACE)
     # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
     replays = joined.where((sf.col("__number") > 1) | another).select(*_PLACE).localCheckpoint()
     # Few of them go to where the rows are; else all rows would have to be sent about.
     size = replays.count()
     return None if not size else sf.broadcast(replays) if size <= _FEW else replays
+
+
+def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:
+    """Those with names of the batch, and few others. Much of silver may be held, where a message comes again after a long time: the
+    names go to where these rows are, as numbers, or all of them would have to be sorted to find nothing."""
+    names = named.select(sf.xxhash64("occurrence").alias("__hash"))
+    hashed = held.withColumn("__hash", sf.xxhash64("occurrence"))
+    return hashed.join(sf.broadcast(names) if size <= _MANY else names, "__hash", "left_semi").drop("__hash")
 
 
 def _all_differ(named: DataFrame, size: int) -> bool:
