@@ -236,5 +236,6 @@ def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 20
         kafka.start()
         topic.produce(b"after")
-        assert read(source, 1, timeout=60) == [(1, b"after")]
+        found = read(source, 1, timeout=60)
+        assert found == [(1, b"after")], source.faults()
         topic.close()
