@@ -44,6 +44,8 @@ _LATE: Final = 100
 _SOME_TIME_AGO: Final = 600 * _A_SECOND
 """How many records ago what is replayed had been written first."""
 _WARM: Final = 3
+_LEGEND: Final = """skewed: three of four messages are in one source partition
+replays: 1 % of the records are of messages of 10 minutes ago (near), or of any (far)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,11 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("even sources"),
-    Kind("3/4 of one source partition", skewed=True),
-    Kind("1 % replays of 10 minutes ago", late="ago"),
-    Kind("skewed, 1 % replays of 10 minutes ago", skewed=True, late="ago"),
-    Kind("1 % replays of anything ever", late="any"),
+    Kind("even"),
+    Kind("skewed", skewed=True),
+    Kind("replays, near", late="ago"),
+    Kind("skewed and near", skewed=True, late="ago"),
+    Kind("replays, far", late="any"),
 )
 
 
@@ -142,7 +144,7 @@ def _rounds(
 ) -> Iterator[dict[str, tuple[float, float]]]:
     """Seconds and CPU seconds of a batch on each, in turn; the first rounds only warm up."""
     for number in range(-_WARM, rounds):
-        empty = Filling(spark, directory / f"empty-{kind.name.replace('/', '-')}-{number}", size)
+        empty = Filling(spark, directory / f"empty-{kind.name}-{number}", size)
         found = {"empty": empty.add(kind), "full": full.add(kind)}
         shutil.rmtree(empty.tables.root)
         progress.status(
@@ -192,7 +194,7 @@ def _print(console: Console, found: dict[str, list[dict[str, tuple[float, float]
         title_justify="left",
         box=None,
     )
-    for column in ("", "empty, s", "full, s", "×", "empty, CPU s", "full, CPU s", "× CPU"):
+    for column in ("", "empty s", "full s", "×", "empty CPU", "full CPU", "×"):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
     for name, each in found.items():
         cells = []
@@ -201,3 +203,4 @@ def _print(console: Console, found: dict[str, list[dict[str, tuple[float, float]
             cells += [f"{empty:.2f}", f"{full:.2f}", f"{full / empty:.2f}"]
         table.add_row(name, *cells)
     console.print(table, highlight=False)
+    console.print(_LEGEND, highlight=False)
