@@ -31,6 +31,10 @@ def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for seconds where a service waits for a minute."""
     monkeypatch.setattr(transactions, "_CALL_SECS", 2.0)
     monkeypatch.setattr(internal_topics, "_STARTING_SECS", 3.0)
@@ -59,9 +63,13 @@ def test_more_replicas_than_there_are_brokers(topology: Topology, tmp_path: Path
         assert "offsets.topic.replication.factor=2 in the settings of the brokers, and there is 1" in offsets.result()
 
 
-@pytest.mark.usefixtures("impatient")
 def test_fewer_replicas_in_sync_than_a_record_needs(
-    topology: Topology, topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually
+    topology: Topology,
+    topic_prefix: str,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path: Path,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One broker of two is away: it is named. When it is back all goes on, without anybody's doing."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
@@ -72,7 +80,9 @@ def test_fewer_replicas_in_sync_than_a_record_needs(
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
         check_transactions(topology, settings(one))
         two.kill()
-        said = refused(check_transactions, topology, one)
+        with monkeypatch.context() as patched:
+            hurry(patched)
+            said = refused(check_transactions, topology, one)
         assert "'__transaction_state' has 1 of 2 replicas in sync" in said
         assert "needs 2 (transaction.state.log.min.isr): start the brokers 2" in said
         waiting = pool.submit(transactions.check_transactions, topology, settings(one))

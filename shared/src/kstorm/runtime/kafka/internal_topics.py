@@ -66,11 +66,10 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
     for partition in partitions:
         replicas, in_sync = ({node.id for node in nodes} for nodes in (partition.replicas, partition.isr))
         if partition.leader is None or partition.leader.id not in brokers or len(in_sync) < needed:
-            away = sorted(replicas - brokers)
             return _Trouble(
                 f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync in partition {partition.id}"
                 + (f", and needs {needed} ({topic.min_isr})" if needed else "")
-                + (f": start the brokers {', '.join(map(str, away))}" if away else f": lower its {_MIN_ISR}"),
+                + f": {remedy(replicas, in_sync, brokers)}",
                 lasting=False,
             )
     return _Trouble(
@@ -78,6 +77,15 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
         f"({len(brokers)}), nor {topic.min_isr} above the replicas in sync",
         lasting=False,
     )
+
+
+def remedy(replicas: set[int], in_sync: set[int], brokers: set[int]) -> str:
+    """What helps a partition that has too few replicas in sync, or no leader."""
+    if away := sorted(replicas - brokers):
+        return f"start the brokers {', '.join(map(str, away))}"
+    if behind := sorted(replicas - in_sync):
+        return f"the brokers {', '.join(map(str, behind))} are there and have not caught up yet: try again, or look into their logs"
+    return f"lower its {_MIN_ISR}"
 
 
 def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _Trouble:
