@@ -29,6 +29,10 @@ class DeltaLog:
         """How many files the table consists of."""
         return int(self._snapshot.numOfFiles())
 
+    def files_as_rows(self) -> Any:
+        """A DataFrame of the JVM with a row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
+        return self._snapshot.allFiles().toDF()
+
     @property
     def bytes(self) -> int:
         """How large these are together."""

@@ -8,7 +8,7 @@ A look-up is in proportion to the batch, not to silver. A name tells topic, part
 hold one bucket of source partitions each, and Delta knows of each file the least and the greatest offset. So the batch's ranges
 of offsets, by topic and partition, meet no file if its messages are new, and those of its time if it has a replay. Of names in
 another form nothing is known: a batch with one reads all of them. A record without a name has no replays, and nothing is looked up
-for it.
+for it. Nor is it for a batch whose messages all come after those of silver (`marks`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,31 @@ _MANY = 1_000_000
 """As many names, each a number: some twenty megabytes."""
 
 
-def mark_replays(batch: Batch, silver: DataFrame) -> DataFrame:
-    """The good records of the batch with the column `replay`."""
-    good = batch.good
-    replays = _find_replays(batch, silver) if batch.facts.named else None
+def find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
+    """The places of the batch's replays, or None if there are none."""
+    if not batch.facts.named:
+        return None
+    named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
+    differ = _all_differ(named, batch.facts.named)
+    held = _held(batch, silver, named) if batch.marks.reach(batch.spark, batch.facts) else None
+    if differ and (held is None or held.isEmpty()):
+        return None
+    order = Window.partitionBy("occurrence").orderBy(*_PLACE)
+    number = sf.lit(1) if differ else sf.row_number().over(order)
+    found = named.withColumn("__number", number)
+    again = sf.col("__number") > 1
+    if held is not None:
+        found = found.join(held, "occurrence", "left")
+        again |= sf.col("__held") != sf.struct(*_PLACE)
+    # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
+    replays = found.where(again).select(*_PLACE).localCheckpoint()
+    # Few of them go to where the rows are; else all rows would have to be sent about.
+    size = replays.count()
+    return None if not size else sf.broadcast(replays) if size <= _FEW else replays
+
+
+def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
+    """The good records of a batch with the column `replay`, by what `find_replays` has found."""
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
     marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
@@ -53,25 +74,13 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return reduce(or_, conditions, sf.lit(False))
 
 
-def _find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
-    """The places of the batch's replays, or None if there are none."""
-    named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
+def _held(batch: Batch, silver: DataFrame, named: DataFrame) -> DataFrame:
+    """Names that silver has, each with its place: those of the batch, and few others."""
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
-    differ = _all_differ(named, batch.facts.named)
-    if differ and held.isEmpty():
-        return None
     held = _of_names(held, named, batch.facts.named)
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
         held = held.dropDuplicates(["occurrence"])
-    order = Window.partitionBy("occurrence").orderBy(*_PLACE)
-    number = sf.lit(1) if differ else sf.row_number().over(order)
-    joined = named.withColumn("__number", number).join(held, "occurrence", "left")
-    another = sf.col("__held") != sf.struct(*_PLACE)
-    # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
-    replays = joined.where((sf.col("__number") > 1) | another).select(*_PLACE).localCheckpoint()
-    # Few of them go to where the rows are; else all rows would have to be sent about.
-    size = replays.count()
-    return None if not size else sf.broadcast(replays) if size <= _FEW else replays
+    return held
 
 
 def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:

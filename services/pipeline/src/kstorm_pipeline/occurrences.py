@@ -7,6 +7,7 @@ The name is the lineage in the record's headers, where they have all of it (`Kaf
 
 from __future__ import annotations
 
+import zlib
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -78,6 +79,11 @@ def source_of(name: str) -> dict[str, Column]:
         "source_bucket": bucket,
     }
     return {column: sf.when(told, value) for column, value in found.items()}
+
+
+def bucket_of(topic: str, partition: int) -> int:
+    """The `source_bucket` of a source partition, as `source_of` says it."""
+    return (zlib.crc32(topic.encode()) + partition) % _BUCKETS
 
 
 def _header(name: str) -> Column:

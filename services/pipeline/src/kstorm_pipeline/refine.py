@@ -29,7 +29,8 @@ from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.gold import merge_gold
-from kstorm_pipeline.lookups import mark_replays
+from kstorm_pipeline.lookups import find_replays, mark_replays
+from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.pipeline import BatchId
 from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.survey import Survey, survey
@@ -60,6 +61,8 @@ class Batch:
     """What `read_rows` made of them, without the raw record; persisted."""
     facts: Survey
     """What they are together."""
+    marks: Marks
+    """How far silver goes."""
 
     @property
     def spark(self) -> SparkSession:
@@ -90,12 +93,13 @@ class Refined:
         self.seconds[table] = time.monotonic() - begun
 
 
-def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int) -> Refined:
-    """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time."""
+def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int, marks: Marks | None = None) -> Refined:
+    """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time. `marks` are those of
+    the run, by default new ones."""
     done = Refined()
     records = read_rows(pipeline, rows).drop("record").persist()
     try:
-        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records))
+        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records), marks or Marks(tables))
         facts = batch.facts
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
@@ -125,16 +129,27 @@ def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
 
 def _refine_good(batch: Batch, done: Refined) -> None:
     """Write the records that can be read."""
-    marked = refine_rows(batch.pipeline, mark_replays(batch, batch.tables.read(batch.spark, "silver"))).persist()
+    replays = find_replays(batch, batch.tables.read(batch.spark, "silver"))
+    marked = mark_replays(batch.good, replays)
+    if replays is None and batch.pipeline.silver_function is None:  # all go to silver as they are, and are kept already
+        _write_good(batch, marked, batch.facts.size - batch.facts.malformed, done)
+        return
+    marked = refine_rows(batch.pipeline, marked).persist()
     try:
         fresh, done.replays = facts_of(marked, sf.count_if(~sf.col("replay")), sf.count_if("replay"))
-        new = marked.where(~sf.col("replay")).drop("replay")
-        if fresh:
-            done.step("silver", partial(write_silver, batch, new, fresh))
-        for gold in batch.pipeline.golds.values():
-            if fresh or (gold.replays and done.replays):
-                done.step(gold.name, partial(merge_gold, batch, gold, marked if gold.replays else new))
-        for function in batch.pipeline.batch_functions if fresh else ():
-            function(new, BatchId(query_id_of(batch.spark), batch.number))
+        _write_good(batch, marked, fresh, done)
     finally:
         marked.unpersist()
+
+
+def _write_good(batch: Batch, marked: DataFrame, fresh: int, done: Refined) -> None:
+    """Write the rows for silver, `fresh` of which are no replays, and what they give to the tables of the pipeline."""
+    new = marked.where(~sf.col("replay")).drop("replay")
+    if fresh:
+        batch.marks.note(batch.facts.sources)
+        done.step("silver", partial(write_silver, batch, new, fresh))
+    for gold in batch.pipeline.golds.values():
+        if fresh or (gold.replays and done.replays):
+            done.step(gold.name, partial(merge_gold, batch, gold, marked if gold.replays else new))
+    for function in batch.pipeline.batch_functions if fresh else ():
+        function(new, BatchId(query_id_of(batch.spark), batch.number))

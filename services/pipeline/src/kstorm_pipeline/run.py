@@ -21,6 +21,7 @@ from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.failures import blame, explain, last_raised
+from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.monitor.looking import at_audits, at_lag, looking
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.topic import TopicLag
@@ -165,10 +166,11 @@ def _refine(
     # What `maintain` drops from bronze has been read: its commits are nothing to read.
     options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "skipChangeCommits": "true"}
     source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
+    marks = Marks(tables)
 
     def write(rows: DataFrame, number: int) -> None:
         with running.noting():
-            running.monitor.metrics.add_refined(refine(tables, pipeline, rows, number))
+            running.monitor.metrics.add_refined(refine(tables, pipeline, rows, number, marks))
 
     return _start(source.writeStream.foreachBatch(write), "refine", settings)
 

@@ -79,6 +79,13 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # A batch is a few small files. Were each reckoned as 4 MB more than it has, one core would get all the large ones.
         "spark.sql.files.openCostInBytes": "256k",
+        # A batch of all tables runs some 200 classes that Spark makes. It keeps 100, the last ones used: each batch made all anew.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        # What has run is kept for a page that is not there; the plans of 1,000 queries take most of a small heap.
+        "spark.ui.retainedJobs": "200",
+        "spark.ui.retainedStages": "200",
+        "spark.ui.retainedTasks": "2000",
+        "spark.sql.ui.retainedExecutions": "100",
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {settings.driver_java_options}".strip(),
         "spark.executor.defaultJavaOptions": _EVERYWHERE,

@@ -1,0 +1,73 @@
+"""How far silver goes: no message of a source partition that silver has a row of comes after its mark.
+
+A batch whose messages all come after the marks has no record of an occurrence that silver has, so nothing is looked up for it. That
+is so for nearly every batch of a run that goes on. The marks of a run begin with what Delta knows of silver's files, and go on with
+what the run writes itself; only one run writes the tables.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.occurrences import bucket_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from kstorm_pipeline.spans import Span
+    from kstorm_pipeline.survey import Survey
+    from kstorm_pipeline.tables import Tables
+
+
+class Marks:
+    """The marks of one run."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._found: dict[int, float] | None = None
+        """By bucket of source partitions: what silver had when it was looked at. None: it is to be looked at."""
+        self._written: dict[tuple[str, int], int] = {}
+        """By source topic and partition: what was written since."""
+
+    def reach(self, spark: SparkSession, facts: Survey) -> bool:
+        """Whether silver may have a row of an occurrence of this batch; False is sure."""
+        if facts.sources is None or facts.tells_no_offset:
+            return True
+        if self._found is None:
+            self._found = _last_of_buckets(spark, self._tables.path("silver"))
+        return any(span.first <= self._mark(span, self._found) for span in facts.sources)
+
+    def note(self, sources: Iterable[Span] | None) -> None:
+        """Silver is about to get rows of these messages; None: of many."""
+        if sources is None:
+            self._found = None
+            self._written.clear()
+            return
+        for span in sources:
+            self._written[span.owner] = max(span.last, self._written.get(span.owner, -1))
+
+    def _mark(self, span: Span, found: dict[int, float]) -> float:
+        return max(found.get(bucket_of(*span.owner), -1), self._written.get(span.owner, -1))
+
+
+def _last_of_buckets(spark: SparkSession, path: str) -> dict[int, float]:
+    """The greatest source offset of each bucket that there is in silver, by what Delta noted of its files; without end where it has
+    noted nothing."""
+    files = DataFrame(DeltaLog(spark, path).files_as_rows(), spark)
+    last = sf.get_json_object("stats", "$.maxValues.source_offset").cast("bigint")
+    bucket = sf.col("partitionValues")["source_bucket"].cast("int")
+    found = files.groupBy(bucket.alias("bucket")).agg(
+        sf.max(last).alias("last"), sf.count_if(last.isNull()).alias("untold")
+    )
+    return {
+        row["bucket"]: math.inf if row["untold"] else row["last"]
+        for row in found.collect()
+        if row["bucket"] is not None
+    }

@@ -1,0 +1,110 @@
+"""Marks save look-ups, and no replay is missed for it."""
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline import lookups
+from kstorm_pipeline.marks import Marks
+from kstorm_pipeline.occurrences import bucket_of, source_of
+from kstorm_pipeline.refine import refine
+from kstorm_pipeline.spans import Span
+from kstorm_pipeline.survey import Survey
+from tests.pipeline.conftest import Job
+from tests.pipeline.topic import bronze
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> Survey:
+    """A batch of messages, said by source partition, first and last offset."""
+    sources = [Span((topic, partition), first, last) for partition, first, last in spans]
+    return Survey(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
+
+
+class TestOfARun:
+    """In one run, whose tables began empty."""
+
+    @pytest.fixture
+    def marks(self, job: Job) -> Marks:
+        job.run()
+        return Marks(job.tables)
+
+    def test_what_comes_after_all_that_was_written_is_not_looked_up(self, job: Job, marks: Marks) -> None:
+        assert not marks.reach(job.spark, messages((0, 0, 9)))
+        marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
+        assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
+
+    def test_what_may_have_been_written_is(self, job: Job, marks: Marks) -> None:
+        assert not marks.reach(job.spark, messages((0, 0, 9)))
+        marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
+        assert marks.reach(job.spark, messages((0, 9, 19)))
+        assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
+
+    def test_partitions_that_share_a_bucket_have_marks_of_their_own(self, job: Job, marks: Marks) -> None:
+        assert not marks.reach(job.spark, messages((0, 0, 9)))
+        marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
+        assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
+        assert not marks.reach(job.spark, messages((0, 10, 19)))
+
+    def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(self, job: Job, marks: Marks) -> None:
+        assert marks.reach(job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False))
+        assert marks.reach(job.spark, Survey(size=1, malformed=0, named=1, sources=[], tells_no_offset=True))
+
+
+def test_a_run_begins_with_what_silver_has(job: Job) -> None:
+    """Also of what was written by others since: a batch of too many places has all looked at again."""
+    for offset in range(5):
+        job.sink.word("tree", f"sentences-3-{offset}-0")
+    job.run()
+    marks = Marks(job.tables)
+    assert marks.reach(job.spark, messages((3, 4, 4)))
+    assert not marks.reach(job.spark, messages((3, 5, 9)))
+    job.sink.word("tree", "sentences-3-7-0")
+    job.run()
+    assert not marks.reach(job.spark, messages((3, 5, 9)))
+    marks.note(None)
+    assert marks.reach(job.spark, messages((3, 5, 9)))
+    assert not marks.reach(job.spark, messages((3, 8, 9)))
+
+
+def test_files_without_statistics_may_have_anything(job: Job) -> None:
+    """As where somebody has told Delta to make none."""
+    job.sink.word("tree", "sentences-3-1-0")
+    job.run()
+    job.tables.set_properties(job.spark, "silver", {"delta.dataSkippingNumIndexedCols": "0"})
+    job.sink.word("tree", "sentences-3-2-0")
+    job.run()
+    assert Marks(job.tables).reach(job.spark, messages((3, 1_000_000, 1_000_000)))
+    assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
+
+
+def test_batches_of_new_messages_never_look_into_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run of many batches; and a replay in a later one is found all the same."""
+    looks: list[object] = []
+    held = lookups._held
+
+    def looking(*given: object) -> object:
+        looks.append(given)
+        return held(*given)  # type: ignore[arg-type] # what it was called with
+
+    monkeypatch.setattr(lookups, "_held", looking)
+    job.run()
+    job.spark.sparkContext.setLocalProperty("sql.streaming.queryId", "marks")
+    marks = Marks(job.tables)
+    for number, message in enumerate((0, 1, 2, 1)):
+        assert not looks
+        record = {"word": "tree", "count": number + 1, "id": f"sentences-1-{message}-0", "emitted_at": 0}
+        rows = bronze(job.spark, [json.dumps(record).encode()]).withColumn("offset", sf.lit(number).cast("bigint"))
+        refine(job.tables, job.pipeline, rows, number, marks)
+    assert len(looks) == 1
+    assert sorted(job.silver) == ["sentences-1-0-0", "sentences-1-1-0", "sentences-1-2-0"]
+
+
+@pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
+def test_a_bucket_is_the_same_here_as_in_spark(spark: SparkSession, topic: str) -> None:
+    names = spark.createDataFrame([(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING")
+    found = names.withColumns(source_of("name")).collect()
+    assert [row["source_bucket"] for row in found] == [bucket_of(topic, row["source_partition"]) for row in found]
