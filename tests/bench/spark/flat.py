@@ -26,6 +26,7 @@ from kstorm.errors import LocalError
 from kstorm.local.jars import spark_jars
 from kstorm.local.java import spark_environment
 from kstorm.local.paths import run_directory
+from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.session import start_spark
@@ -89,16 +90,16 @@ class Filling:
         self._spark, self._size = spark, size
         self.tables = Tables(str(directory))
         self.tables.create(spark, find_schemas(spark, pipeline))
+        self._marks = Marks(self.tables)
         self._numbers = count()
 
     def add(self, kind: Kind) -> tuple[float, float]:
         """Seconds and CPU seconds of one batch more."""
         number = next(self._numbers)
-        rows = _records(self._spark, kind, number * self._size, self._size)
+        rows = _as_of_stream(_records(self._spark, kind, number * self._size, self._size))
         began, used = time.monotonic(), _cpu_seconds()
         self.tables.append("bronze", rows, number)
-        offsets = sf.col("offset").between(number * self._size, (number + 1) * self._size - 1)
-        done = refine(self.tables, pipeline, self.tables.read(self._spark, "bronze").where(offsets), number)
+        done = refine(self.tables, pipeline, rows, number, self._marks)
         if done.rows["silver"] + done.replays != self._size:
             raise LocalError(f"batch {number} of {self._size} records gave {done.rows} and {done.replays} replays")
         return time.monotonic() - began, _cpu_seconds() - used
@@ -176,6 +177,16 @@ def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFram
         sf.lit(None).cast("array<struct<key string, value binary>>").alias("headers"),
     )
     return rows.localCheckpoint()
+
+
+def _as_of_stream(rows: DataFrame) -> DataFrame:
+    """The rows as a streaming query gives them to its function: of their plan nothing is left, so a batch's offsets are not in the
+    code that Spark makes of it, which would be other code for each batch."""
+    plan = rows._jdf
+    session = rows.sparkSession
+    return DataFrame(
+        session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False), session
+    )
 
 
 def _jvm() -> psutil.Process:

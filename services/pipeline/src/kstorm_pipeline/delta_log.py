@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.sql import DataFrame
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,6 +17,7 @@ class DeltaLog:
     """A table's log as it is now."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
         self._jvm = cast("Any", spark._jvm)
         self._class = self._jvm.org.apache.spark.sql.delta.DeltaLog
         self._snapshot = self._class.forTableWithSnapshot(spark._jsparkSession, path)._2()
@@ -29,9 +32,9 @@ class DeltaLog:
         """How many files the table consists of."""
         return int(self._snapshot.numOfFiles())
 
-    def files_as_rows(self) -> Any:
-        """A DataFrame of the JVM with a row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
-        return self._snapshot.allFiles().toDF()
+    def files_as_rows(self) -> DataFrame:
+        """A row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
+        return DataFrame(self._snapshot.allFiles().toDF(), self._spark)
 
     @property
     def bytes(self) -> int:

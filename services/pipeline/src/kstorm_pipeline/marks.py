@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.delta_log import DeltaLog
@@ -60,7 +59,7 @@ class Marks:
 def _last_of_buckets(spark: SparkSession, path: str) -> dict[int, float]:
     """The greatest source offset of each bucket that there is in silver, by what Delta noted of its files; without end where it has
     noted nothing."""
-    files = DataFrame(DeltaLog(spark, path).files_as_rows(), spark)
+    files = DeltaLog(spark, path).files_as_rows()
     last = sf.get_json_object("stats", "$.maxValues.source_offset").cast("bigint")
     bucket = sf.col("partitionValues")["source_bucket"].cast("int")
     found = files.groupBy(bucket.alias("bucket")).agg(
