@@ -170,6 +170,25 @@ def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
     assert filled.after_third_run == filled.after_second_run
 
 
+def test_rows_are_counted_where_the_log_does_not_tell(job: Job) -> None:
+    """Files without statistics, and rows that are deleted in a file that stays."""
+    job.sink.sentence(0, "the cat")
+    job.run()
+    job.spark.conf.set("spark.databricks.delta.stats.collect", "false")
+    try:
+        job.sink.sentence(1, "a dog")
+        job.run()
+    finally:
+        job.spark.conf.unset("spark.databricks.delta.stats.collect")
+    assert report.summary(job.spark, job.tables)["silver"] == 4
+    gold = "word_counts"
+    job.tables.set_properties(job.spark, gold, {"delta.enableDeletionVectors": "true"})
+    job.sink.sentence(2, "one two three")
+    job.run()
+    job.spark.sql(f"DELETE FROM {job.tables.sql_name(gold)} WHERE word = 'two'")
+    assert report.summary(job.spark, job.tables)[gold] == job.read(gold).count() == 6
+
+
 def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) -> None:
     """Row counts, the top words by occurrences, and all words in the export."""
     job = filled.job

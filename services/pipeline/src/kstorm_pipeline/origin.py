@@ -79,7 +79,8 @@ class Origin:
 
     def settle(self, *, begun: bool) -> None:
         """Note the topic in the bronze table, which exists; raises PipelineError if tables that have `begun` are of another."""
-        known = self._tables.properties(self._spark, "bronze") if begun else {}
+        noted = self._tables.properties(self._spark, "bronze")
+        known = noted if begun else {}
         name = known.get(_NAME, self._settings.topic)
         if name != self._settings.topic:
             raise PipelineError(
@@ -98,7 +99,13 @@ class Origin:
         if _ID not in known:
             if begun:
                 logger.info("the tables do not say of which topic they are; they are taken to be of %s", self._first)
-            self._tables.set_properties(self._spark, "bronze", {_NAME: self._settings.topic, _ID: self._first})
+            if not self.properties.items() <= noted.items():
+                self._tables.set_properties(self._spark, "bronze", self.properties)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the bronze table keeps of the topic; nothing if the topic has no id."""
+        return {} if self._first == _NO_ID else {_NAME: self._settings.topic, _ID: self._first}
 
     def check(self) -> None:
         """Raise PipelineError if the topic is no longer the one that the run began with."""

@@ -30,7 +30,7 @@ from kstorm_pipeline.origin import client_options, open_origin
 from kstorm_pipeline.reading import chosen_before, note_choice
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
 from kstorm_pipeline.refine import refine
-from kstorm_pipeline.schemas import check_tables, find_schemas, note_definitions
+from kstorm_pipeline.schemas import check_tables, definitions, find_schemas, note_definitions
 from kstorm_pipeline.watch import watch
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(
     with open_origin(spark, settings, tables) as origin, _signals() as stop:
         for name in rebuilt:
             put_in_place(spark, settings, tables, pipeline.golds[name], schemas)
-        tables.create(spark, schemas)
+        tables.create(spark, schemas, definitions(pipeline) | {"bronze": origin.properties})
         note_definitions(spark, tables, pipeline)
         note_choice(spark, tables, pipeline)
         origin.settle(begun=has_begun(spark, settings, "bronze"))

@@ -82,11 +82,16 @@ def find_problem(
     return problem
 
 
+def definitions(pipeline: Pipeline) -> dict[str, dict[str, str]]:
+    """By gold table, the property that says how it is declared."""
+    return {name: {DEFINITION: gold.declared} for name, gold in pipeline.golds.items()}
+
+
 def note_definitions(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
-    """Write into each gold table how it is declared, where it does not say so yet."""
-    for name, gold in pipeline.golds.items():
+    """Write into each gold table how it is declared, where it does not say so yet: one of an earlier version."""
+    for name, declared in definitions(pipeline).items():
         if DEFINITION not in tables.properties(spark, name):
-            tables.set_properties(spark, name, {DEFINITION: gold.declared})
+            tables.set_properties(spark, name, declared)
 
 
 def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str | None:

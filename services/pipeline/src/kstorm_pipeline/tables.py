@@ -78,12 +78,14 @@ class Tables:
         names = [name for name in names_in(spark, self.root) if is_there(spark, f"{self.path(name)}/_delta_log")]
         return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
 
-    def create(self, spark: SparkSession, schemas: Mapping[str, StructType]) -> None:
-        """Create the tables that are missing, with these columns."""
+    def create(
+        self, spark: SparkSession, schemas: Mapping[str, StructType], properties: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """Create the tables that are missing, with these columns and, by name, these properties."""
         for name, schema in schemas.items():
             if not self.exists(spark, name):
                 builder = DeltaTable.createIfNotExists(spark).location(self.path(name)).addColumns(schema)
-                for key, value in kept(name).items():
+                for key, value in {**kept(name), **(properties or {}).get(name, {})}.items():
                     builder = builder.property(key, value)
                 if name in PARTITIONED_BY:
                     builder = builder.partitionedBy(PARTITIONED_BY[name])
