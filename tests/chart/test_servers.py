@@ -73,6 +73,12 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     assert job["spec"]["backoffLimit"] == 0
 
 
+def test_source_and_sink_may_come_later(render: Render) -> None:
+    """If the values say so, the Job goes on without them."""
+    job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][1:] == ["--allow-missing-ends", "--wait=60"]
+
+
 def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
     """Since nothing of it exists yet: its code is in a hook of its own that comes first, its account is not the chart's."""
     objects = render(base="dev")

@@ -128,6 +128,12 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
 
 
+def test_status_says_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Its messages in flight may finish, and no others come."""
+    cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
+    assert "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n" in kstorm("topology", "status", "wordcount")[1]
+
+
 def test_status_is_watched(cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of JSON at each look, until Ctrl-C."""
     rests: list[float] = []
