@@ -7,7 +7,8 @@ import typer
 
 from kstorm.cli.ends import check_ends, ends_amiss
 from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.runtime.kafka.releases import check_alone
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
 from kstorm.runtime.service.settings import Settings, from_environment
@@ -29,8 +30,8 @@ def prepare(
 ) -> None:
     """Compares a chart's values with the code that KSTORM_TOPOLOGY names, and creates the topology's topics.
 
-    Refuses, with both numbers, values that differ from the code, and topics of another partition count; and source and
-    sink topics that are not there or may not be used.
+    Refuses, with both numbers, values that differ from the code, and topics of another partition count; source and sink
+    topics that are not there or may not be used; and a topology that another release (KSTORM_RELEASE) has at work.
     """
     settings = from_environment()
     topology = settings.load_topology()
@@ -63,9 +64,10 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float, *, 
         try:
             if not tolerant:
                 check_ends(topology, settings)
+            _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
-        except BrokerError as error:
+        except (BrokerError, InUseError) as error:  # what was just uninstalled is gone soon
             if time.monotonic() > deadline:
                 raise
             print(f"still waiting: {error}", flush=True)
@@ -73,6 +75,13 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float, *, 
         else:
             print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}")
             return
+
+
+def _check_alone(topology: Topology, settings: Settings) -> None:
+    try:
+        check_alone(topology, settings)
+    except BrokerError as error:
+        print(f"not looked whether another release is at work: {error}", flush=True)
 
 
 def _tell_ends(topology: Topology, settings: Settings) -> None:

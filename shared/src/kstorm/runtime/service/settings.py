@@ -33,6 +33,10 @@ class Settings:
     that is restarted; another for another deployment (say, the revision of a Helm release). It is stored with the
     offsets, and `SpoutConfig.ignore_zk_offsets` needs it. Empty: there is none."""
 
+    release: str = ""
+    """The installation that this process belongs to, such as `namespace/release` of Helm: the same over upgrades. `kstorm prepare`
+    refuses a second one that would take the first one's tasks. Empty: it is not known."""
+
     bootstrap_servers: str = "localhost:9092"
     """Kafka's bootstrap servers, comma-separated."""
 
