@@ -73,6 +73,19 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     assert job["spec"]["backoffLimit"] == 0
 
 
+def test_why_an_install_is_refused_is_shown(render: Render) -> None:
+    """By helm itself, and else in the Job, which goes by itself a day later; the same of a test that fails."""
+    objects = render(base="prod")
+    job, test = one(objects, "Job", "wordcount-prepare"), one(objects, "Pod", "wordcount-test")
+    for each in (job, test):
+        assert each["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-failed"
+    assert job["spec"]["ttlSecondsAfterFinished"] == 86400
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    left = job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]
+    assert all(labels["app.kubernetes.io/instance"] == "wordcount" for labels in left)
+
+
 def test_source_and_sink_may_come_later(render: Render) -> None:
     """If the values say so, the Job goes on without them."""
     job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
