@@ -149,14 +149,17 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
 
 
 def test_helm_test(render: Render) -> None:
-    """Sends what the values say, if they name both ends."""
-    (container,) = one(render(base="prod"), "Pod", "wordcount-test")["spec"]["containers"]
+    """Sends what the values say, and else nothing: it looks."""
+    objects = render({"test": {"message": "a {marker}"}}, base="prod")
+    (container,) = one(objects, "Pod", "wordcount-test")["spec"]["containers"]
     assert container["command"] == ["kstorm", "probe"]
     assert container["args"] == [
         "--source=sentences",
         "--sink=word-counts",
-        "--message={marker}",
+        "--message=a {marker}",
         "--expect={marker}",
         "--timeout=120",
     ]
-    assert not [each for each in render() if each["kind"] == "Pod"]
+    for base in ("prod", "minimal"):
+        (container,) = one(render(base=base), "Pod", "wordcount-test")["spec"]["containers"]
+        assert container["args"] == ["--timeout=120"]

@@ -164,6 +164,18 @@ def test_probe_says_what_did_not_come(
     assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)
 
 
+def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None:
+    """Without being told to send something it looks: for topics, and for tasks without a process."""
+    code, _, complaint = kstorm("four", "probe")
+    assert code == 2
+    assert f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
+    assert f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+    kstorm("four", "prepare", "--ends", "1")
+    code, _, complaint = kstorm("four", "probe", "--timeout", "0.5")
+    assert code == 2
+    assert "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods" in complaint
+
+
 def test_what_is_produced_can_be_consumed(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:

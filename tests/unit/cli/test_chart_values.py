@@ -165,6 +165,12 @@ def test_ends(reference: str, sources: dict[str, int]) -> None:
     assert (sources_of(topology), sinks_of(topology)) == (sources, {"words": 1})
 
 
+def test_a_probe_from_somewhere_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Needs both ends, or neither."""
+    code, _, said = run(capsys, "probe", "--source", "a")
+    assert (code, said.startswith("kstorm: --source and --sink go together")) == (2, True)
+
+
 def test_a_probe_that_cannot_be_seen_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """Its marker must be in what is sent."""
     code, _, said = run(capsys, "probe", "--source", "a", "--sink", "b", "--message", "hello")
