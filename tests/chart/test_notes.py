@@ -58,7 +58,8 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
         "| kubectl -n words exec -i wordcount-lines-0 -- kstorm produce lines\n",
         "kubectl -n words exec wordcount-lines-0 -- kstorm consume words --tail 5\n",
         "helm uninstall wordcount -n words",
-        "kubectl -n words delete pvc -l app.kubernetes.io/instance=wordcount",
+        "kubectl -n words logs job/wordcount-prepare\n",
+        "kubectl -n words delete pvc,job,configmap -l app.kubernetes.io/instance=wordcount\n",
     ):
         assert command in text
     assert "kstorm produce" not in notes("minimal")

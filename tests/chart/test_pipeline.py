@@ -58,6 +58,13 @@ def test_one_writer_of_the_tables(render: Render) -> None:
     assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
 
 
+def test_how_much_may_be_quarantined(render: Render) -> None:
+    """Without a warning; a share of a percent too."""
+    for given, told in (({}, "50"), ({"quarantinePercent": 12.5}, "12.5"), ({"quarantinePercent": 0}, "0")):
+        driver = driver_of(render({"pipeline": given}, base="tls-sasl"))
+        assert environment(driver)["KSTORM_PIPELINE_QUARANTINE_PERCENT"] == told
+
+
 @pytest.mark.parametrize("base", ["tls-sasl", "executors", "operator"])
 def test_the_driver_is_probed(render: Render, base: str) -> None:
     """At the pages that its settings have it serve; not while it sleeps."""

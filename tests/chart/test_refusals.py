@@ -69,7 +69,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("minimal", {"image": {"tag": "latest"}}, "has an image of the tag latest"),
     ("minimal", {"test": {"source": "sentences"}}, "test needs both source and sink, or neither"),
-    ("minimal", {"test": {"message": "hello"}}, "test.expect has {marker}, but test.message has not"),
+    ("prod", {"test": {"message": "hello"}}, "test.expect has {marker}, but test.message has not"),
+    ("minimal", {"test": {"message": "a {marker}"}}, "test.source and test.sink do not say where"),
     ("minimal", {"pipeline": {"enabled": True}}, "pipeline.enabled needs pipeline.topic"),
     (
         "minimal",
@@ -109,7 +110,7 @@ def test_all_complaints_come_at_once(template: Template) -> None:
         {"image": {"tag": "latest"}, "images": {kind: {"digest": DIGEST} for kind in ("spout", "bolt", "acker")}},
         {"kafka": {"securityProtocol": "SSL"}},
         {"kafka": {"securityProtocol": "SASL_SSL", "saslMechanism": "OAUTHBEARER"}},
-        {"test": {"message": "hello", "expect": ""}},
+        {"test": {"source": "a", "sink": "b", "message": "hello", "expect": ""}},
         {"pipeline": {"tables": "/tables"}},
     ],
     ids=lambda part: str(part)[:40],

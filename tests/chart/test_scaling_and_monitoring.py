@@ -127,7 +127,8 @@ def test_a_pipeline_has_alerts_and_a_release_without_one_has_none(render: Render
         objects = render({**monitoring, "pipeline": {"enabled": enabled, "topic": "word-counts"}})
         (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
         found.append({rule["alert"]: rule["expr"] for rule in group["rules"] if "Pipeline" in rule["alert"]})
-    assert found[0].keys() == {f"KstormPipeline{name}" for name in ("Missing", "StandsStill", "Behind", "Quarantine")}
+    names = ("Missing", "StandsStill", "Behind", "Quarantine", "MostlyQuarantined")
+    assert found[0].keys() == {f"KstormPipeline{name}" for name in names}
     assert found[0]["KstormPipelineBehind"].endswith("> 90")
     assert not found[1]
 

@@ -73,6 +73,25 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     assert job["spec"]["backoffLimit"] == 0
 
 
+def test_why_an_install_is_refused_is_shown(render: Render) -> None:
+    """By helm itself, and else in the Job, which goes by itself a day later; the same of a test that fails."""
+    objects = render(base="prod")
+    job, test = one(objects, "Job", "wordcount-prepare"), one(objects, "Pod", "wordcount-test")
+    for each in (job, test):
+        assert each["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-failed"
+    assert job["spec"]["ttlSecondsAfterFinished"] == 86400
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    left = job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]
+    assert all(labels["app.kubernetes.io/instance"] == "wordcount" for labels in left)
+
+
+def test_source_and_sink_may_come_later(render: Render) -> None:
+    """If the values say so, the Job goes on without them."""
+    job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][1:] == ["--allow-missing-ends", "--wait=60"]
+
+
 def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
     """Since nothing of it exists yet: its code is in a hook of its own that comes first, its account is not the chart's."""
     objects = render(base="dev")
@@ -130,14 +149,17 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
 
 
 def test_helm_test(render: Render) -> None:
-    """Sends what the values say, if they name both ends."""
-    (container,) = one(render(base="prod"), "Pod", "wordcount-test")["spec"]["containers"]
+    """Sends what the values say, and else nothing: it looks."""
+    objects = render({"test": {"message": "a {marker}"}}, base="prod")
+    (container,) = one(objects, "Pod", "wordcount-test")["spec"]["containers"]
     assert container["command"] == ["kstorm", "probe"]
     assert container["args"] == [
         "--source=sentences",
         "--sink=word-counts",
-        "--message={marker}",
+        "--message=a {marker}",
         "--expect={marker}",
         "--timeout=120",
     ]
-    assert not [each for each in render() if each["kind"] == "Pod"]
+    for base in ("prod", "minimal"):
+        (container,) = one(render(base=base), "Pod", "wordcount-test")["spec"]["containers"]
+        assert container["args"] == ["--timeout=120"]

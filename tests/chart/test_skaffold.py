@@ -113,7 +113,8 @@ def test_verify_is_the_test_of_the_chart(render: Render) -> None:
     """The same command and topics."""
     (case,) = CONFIG["verify"]
     values = yaml.safe_load((ROOT / "examples" / "wordcount" / "values.yaml").read_text())
-    (container,) = one(render({"test": values["test"]}), "Pod", "wordcount-test")["spec"]["containers"]
+    objects = render({"test": {**values["test"], "message": "{marker}"}})
+    (container,) = one(objects, "Pod", "wordcount-test")["spec"]["containers"]
     assert case["container"]["command"] == container["command"]
     assert set(case["container"]["args"]) <= set(container["args"])
 

@@ -7,7 +7,7 @@ import pytest
 
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Config
-from tests.chart.conftest import Objects, Render, environment, one, pod_specs
+from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 
 RELEASE_SECS = 60.0  # what lets go of tasks may take so long (driver.py), and then
 FLUSH_SECS = 10.0  # the last records (driver.py)
@@ -44,6 +44,15 @@ def test_how_a_process_comes_back(render: Render) -> None:
             assert environment(container)["KSTORM_LEAVE_ON_STOP"] == str(kind == "Deployment").lower()
             instance = next(each for each in container["env"] if each["name"] == "KSTORM_INSTANCE")
             assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_whose_a_process_is(render: Render) -> None:
+    """The same of the Job and of the pods, and over upgrades: by it the Job tells its own release's pods from another's."""
+    for base in ("minimal", "dev"):
+        for name, spec in pod_specs(render(base=base)).items():
+            for container in containers(spec):
+                if "KSTORM_TOPOLOGY" in environment(container):
+                    assert environment(container)["KSTORM_RELEASE"] == "words/wordcount", name
 
 
 def test_memory_is_not_lost_to_arenas(objects: Objects) -> None:

@@ -77,7 +77,11 @@ class Secured:
 
     def let_write(self, user: str, topic: str) -> None:
         """Gives a user the right to write one topic."""
-        self._grant(user, [(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, AclOperation.WRITE)])
+        self.let(user, topic, AclOperation.WRITE)
+
+    def let(self, user: str, topic: str, to: AclOperation) -> None:
+        """Gives a user one right on one topic."""
+        self._grant(user, [(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, to)])
 
     def _grant(self, user: str, rights: Iterable[_Right]) -> None:
         allowed = AclPermissionType.ALLOW

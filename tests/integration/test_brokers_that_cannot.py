@@ -103,7 +103,7 @@ def test_transactions_that_are_not_allowed_to_take_so_long(
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as prepared:
-            main(["prepare", "--wait", "1000"])
+            main(["prepare", "--allow-missing-ends", "--wait", "1000"])
         assert prepared.value.code == 2
         remedy = "transaction.max.timeout.ms=5000 in the settings of the brokers is below; set it to"
         assert (

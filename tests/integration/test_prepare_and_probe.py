@@ -87,10 +87,37 @@ def test_prepare_makes_the_topics_once(
 
 def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) -> None:
     """With both numbers: what `helm upgrade` must not do."""
-    assert kstorm("four", "prepare")[0] == 0
+    assert kstorm("four", "prepare", "--ends", "1")[0] == 0
     code, _, complaint = kstorm("six", "prepare")
     assert code == 2
     assert f"topic '{topic_prefix}.sink' has 4 partitions, but topology '{topic_prefix}' has 6 tasks there" in complaint
+
+
+def test_source_and_sink_that_are_not_there(kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """A line for each, exit code 2, and nothing is made; whoever wants to start all the same is told, and starts."""
+    nothing = f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
+    reads = f"the spout 'lines' reads the topic '{topic_prefix}-in', {nothing}"
+    writes = f"the bolt 'sink' writes the topic '{topic_prefix}-out', {nothing}"
+    hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
+    code, shown, complaint = kstorm("four", "prepare", "--wait", "1000")
+    assert (code, shown) == (2, "")
+    assert complaint.splitlines() == [f"kstorm: {reads}", f"kstorm: {writes}", f"kstorm: {hint}"]
+    own = f"{topic_prefix}.sink"
+    assert partitions(kafka, [own]) == {}
+    code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
+    assert code == 0
+    assert shown.splitlines()[1:] == [f"not as it should be: {reads}", f"not as it should be: {writes}"]
+    assert partitions(kafka, [own]) == {own: 4}
+
+
+def test_source_and_sink_that_are_there(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
+) -> None:
+    """Nothing is said of them."""
+    for end in ("in", "out"):
+        make_topic(kafka, f"{topic_prefix}-{end}", 1, eventually)
+    code, shown, complaint = kstorm("four", "prepare")
+    assert (code, len(shown.splitlines()), complaint) == (0, 1, "")
 
 
 def test_probe_sees_its_message_come_out(
@@ -135,6 +162,18 @@ def test_probe_says_what_did_not_come(
     eventually(lambda: len(partitions(kafka, ends[1::2])) == 2, 20)
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
     assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)
+
+
+def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None:
+    """Without being told to send something it looks: for topics, and for tasks without a process."""
+    code, _, complaint = kstorm("four", "probe")
+    assert code == 2
+    assert f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
+    assert f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+    kstorm("four", "prepare", "--ends", "1")
+    code, _, complaint = kstorm("four", "probe", "--timeout", "0.5")
+    assert code == 2
+    assert "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods" in complaint
 
 
 def test_what_is_produced_can_be_consumed(

@@ -193,7 +193,7 @@ def test_a_user_without_transactional_ids_is_told_so(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit) as prepared:
-        main(["prepare"])
+        main(["prepare", "--allow-missing-ends"])
     assert prepared.value.code == 0
     assert (
         f"not tried whether Kafka keeps transactions: Kafka at {secured.kafka.secure('valid')}"

@@ -10,13 +10,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kazoo.client import KazooClient
 
+from kstorm.cli.ends import ends_amiss
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.kafka import Broker, KafkaHosts, Partition, SpoutConfig, ZkHosts
+from kstorm.kafka import Broker, KafkaBolt, KafkaHosts, KafkaSpout, Partition, SpoutConfig, ZkHosts
 from kstorm.kafka.ports import UNKNOWN_BROKER
 from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
+from kstorm.topology import TopologyBuilder
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read
 from tests.integration.old_kafka import OldKafka
@@ -124,6 +127,20 @@ def test_topics_that_match_are_found_as_they_appear(topic: Topic, hosts: ZkHosts
     process.until(lambda: "more" in process.collector.values)
     assert process.collector.values == [*names[:2], "more"]
     process.stop()
+
+
+def test_a_topic_is_looked_for_before_the_start(topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka) -> None:
+    """Where the spout will look for it: not at the Kafka that the topology uses."""
+    builder = TopologyBuilder("words")
+    builder.set_spout("lines", KafkaSpout(SpoutConfig(hosts, topic.name, "/kstorm", "words")))
+    builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("lines")
+    topology, settings = builder.build(), Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
+    (wrong,) = ends_amiss(topology, settings)
+    assert wrong.startswith(
+        f"the spout 'lines' reads the topic {topic.name!r}: ZooKeeper at {hosts.zk_connect} has no topic"
+    )
+    topic.create()
+    assert list(ends_amiss(topology, settings)) == []
 
 
 def test_leaders_are_followed(

@@ -59,6 +59,28 @@ def test_what_batches_do_is_counted_by_table(job: Job) -> None:
         assert found["kstorm_pipeline_table_seconds_total", table] > 0
 
 
+def test_a_batch_that_mostly_cannot_be_read_is_warned_of(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """Above the share that is set, and not at it; with a reason, which is what to look at first."""
+
+    def warned(percent: float) -> tuple[float, str]:
+        caplog.clear()
+        monitor = Monitor(600)
+        job.sink.sentence(1, "the")
+        job.sink.malformed(b"?")
+        job.sink.flush()
+        run(job.spark, replace(job.settings, quarantine_percent=percent), job.tables, job.pipeline, monitor)
+        warnings = " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+        return shown(monitor)["kstorm_pipeline_mostly_quarantined_batches_total", ""], warnings
+
+    assert warned(50) == (0, "")
+    count, warning = warned(49.5)
+    assert count == 1
+    assert "1 of 2 records cannot be read, more than 49.5 % (--quarantine-percent), for example: " in warning
+    reasons = {row[0] for row in job.read("quarantine").select("reason").collect()}
+    assert len(reasons) == 1
+    assert f"for example: {reasons.pop()}. Does the pipeline declare" in warning
+
+
 def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
     """How many records, and the time of the oldest: of each partition only the first is read, whichever comes first."""
     with closing(TopicLag(job.spark, job.settings)) as topic:

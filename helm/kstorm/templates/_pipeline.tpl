@@ -42,6 +42,8 @@
   value: "6066"
 - name: KSTORM_PIPELINE_STALLED_SECONDS
   value: {{ .stalledSeconds | toString | quote }}
+- name: KSTORM_PIPELINE_QUARANTINE_PERCENT
+  value: {{ .quarantinePercent | toString | quote }}
 - name: KSTORM_PIPELINE_MASTER
   value: {{ .master | quote }}
 - name: KSTORM_PIPELINE_TABLES

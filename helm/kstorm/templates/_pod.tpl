@@ -40,6 +40,8 @@ imagePullSecrets:
 - name: KSTORM_TOPOLOGY_ID
   value: {{ . | quote }}
 {{- end }}
+- name: KSTORM_RELEASE
+  value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 - name: KSTORM_BOOTSTRAP_SERVERS
   value: {{ include "kstorm.bootstrapServers" . | quote }}
 - name: KSTORM_ZOOKEEPER

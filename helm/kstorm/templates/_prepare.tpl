@@ -17,6 +17,11 @@
     {{- if eq .mode "check" }}
     - --check-only
     {{- else }}
+    {{- if $root.Values.dev.enabled }}
+    - --ends={{ $root.Values.dev.kafka.partitions }}
+    {{- else if $root.Values.prepare.allowMissingEnds }}
+    - --allow-missing-ends
+    {{- end }}
     - --wait={{ $root.Values.prepare.waitSeconds }}
     {{- end }}
     {{- end }}

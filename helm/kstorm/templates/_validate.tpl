@@ -147,7 +147,10 @@
 {{- if ne (empty .source) (empty .sink) -}}
 {{- $wrong = append $wrong "test needs both source and sink, or neither" -}}
 {{- end -}}
-{{- if and (contains "{marker}" .expect) (not (contains "{marker}" .message)) -}}
+{{- if and .message (not .source) -}}
+{{- $wrong = append $wrong "test.message is to be sent, but test.source and test.sink do not say where: set them, or leave it out" -}}
+{{- end -}}
+{{- if and .message (contains "{marker}" .expect) (not (contains "{marker}" .message)) -}}
 {{- $wrong = append $wrong "test.expect has {marker}, but test.message has not: it could not come out" -}}
 {{- end -}}
 {{- end -}}

@@ -85,6 +85,30 @@ def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> No
     }
 
 
+@pytest.mark.parametrize(
+    ("reference", "complaint"),
+    [
+        (
+            "shaped",
+            "is not of the form package.module:attribute; there is shaped:topology, shaped:unacked, shaped:elsewhere, ",
+        ),
+        ("shaped:topolgy", "the module shaped has no 'topolgy'; there is shaped:topology, shaped:unacked, "),
+        ("shapd:topology", "on PYTHONPATH; there is shaped\n"),
+        ("shaped_package.iner:topology", "there is no module 'shaped_package.iner' in "),
+        ("shaped_package.iner:topology", "on PYTHONPATH; there is shaped_package.inner\n"),
+        ("b a d", "the topology 'b a d' is not of the form package.module:attribute\n"),
+    ],
+)
+def test_a_wrong_reference(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, code: Path, reference: str, complaint: str
+) -> None:
+    """Says what there is instead, in a line; nothing is written that could be taken for values."""
+    monkeypatch.chdir(code)
+    exit_code, shown, said = run(capsys, "values", reference)
+    assert (exit_code, shown, said.count("\n")) == (2, "", 1)
+    assert complaint in said
+
+
 def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
     """A topology that tracks nothing has none."""
     assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {"tasks": 0, "replicas": 0}
@@ -163,6 +187,12 @@ def test_ends(reference: str, sources: dict[str, int]) -> None:
     """Only topics of the deployment's own Kafka that have one name."""
     topology = load_topology(f"shaped:{reference}")
     assert (sources_of(topology), sinks_of(topology)) == (sources, {"words": 1})
+
+
+def test_a_probe_from_somewhere_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Needs both ends, or neither."""
+    code, _, said = run(capsys, "probe", "--source", "a")
+    assert (code, said.startswith("kstorm: --source and --sink go together")) == (2, True)
 
 
 def test_a_probe_that_cannot_be_seen_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

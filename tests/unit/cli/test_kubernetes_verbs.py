@@ -128,6 +128,14 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
 
 
+def test_status_says_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Its messages in flight may finish, and no others come."""
+    cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
+    assert (
+        "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n" in kstorm("topology", "status", "wordcount")[1]
+    )
+
+
 def test_status_is_watched(cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line of JSON at each look, until Ctrl-C."""
     rests: list[float] = []
@@ -222,6 +230,17 @@ def test_a_wrong_component(cluster: KubernetesStub, kstorm: Command) -> None:
     assert refused(kstorm, "scale", "wordcount", "split=3", "spilt=3") == has
     assert refused(kstorm, "restart", "wordcount", "split", "spilt") == has
     assert refused(kstorm, "scale", "wordcount", "split") == "split: give COMPONENT=PODS, such as split=4"
+    assert cluster.patches == []
+
+
+def test_a_component_that_is_written_with_its_topology(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Well or wrongly: the two are told apart, and it is said what there is."""
+    there = "there is no topology '{}' in the namespace streams; give components as words of their own: wordcount, and behind it "
+    names = "some of sentences, count, split, acker"
+    for word in ("wordcount:splitt=3", "wordcount:split=3"):
+        assert refused(kstorm, "scale", word) == there.format(word) + names
+    assert refused(kstorm, "restart", "wordcount:split") == there.format("wordcount:split") + names
+    assert refused(kstorm, "scale", "wordcount").endswith(f"Give COMPONENT=PODS, such as split=4, for {names}")
     assert cluster.patches == []
 
 

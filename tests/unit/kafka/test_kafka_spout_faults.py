@@ -119,6 +119,40 @@ def test_a_fault_is_reported_and_asks_for_new_metadata(world: "World") -> None:
     assert world.source.refreshes == refreshes + 1
 
 
+def test_why_nothing_is_read(world: "World") -> None:
+    """What Kafka last said, for a minute, and until it tells the partitions anew; or that there is no topic."""
+    spout = world.open(topic="lines-.*", kafka_topic_wildcard_match=True)
+    assert spout.unread == ""
+    world.run(spout)
+    assert spout.unread == "there is no topic 'lines-.*' to read"
+    world.source.waiting_faults.append(SourceFault("no broker is up"))
+    world.run(spout)
+    assert spout.unread == "no broker is up"
+    world.source.produce(0, 0)
+    world.now += 2
+    world.run(spout)
+    assert spout.unread == ""
+    world.source.waiting_faults.append(SourceFault("it may not be read", ZERO))
+    world.run(spout)
+    world.now += 59
+    assert spout.unread == "it may not be read"
+    world.now += 1
+    assert spout.unread == ""
+
+
+def test_an_offset_that_expired_keeps_nothing_from_being_read(world: "World") -> None:
+    """It is skipped at once; unless that is not wanted, and then it is said."""
+    world.source.produce(0, 0, 1)
+    world.offsets.stored[ZERO] = stored(5)
+    spout = world.open()
+    world.run(spout)
+    assert spout.unread == ""
+    waits = world.open(use_start_offset_time_if_offset_out_of_range=False)
+    world.offsets.stored[ZERO] = stored(5)
+    world.run(waits, 20)
+    assert waits.unread == "no such offset"
+
+
 def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
     """What is read and what is in flight stay; the node tells the new leader with the next offset."""
     world.source.produce(0, 0, 1)

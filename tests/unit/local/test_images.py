@@ -1,6 +1,8 @@
 """`./run images`: what it asks of docker or buildah, and what it passes on of this machine's settings."""
 
+import os
 import re
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -105,6 +107,29 @@ def test_what_fails_is_named(programs: Path) -> None:
         images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
     with pytest.raises(LocalError, match="KSTORM_IMAGE_LOADER is 'no-such-loader', which cannot be run"):
         engines.load("kstorm-bolt:t1", "no-such-loader")
+
+
+def test_a_base_that_cannot_be_pulled_can_be_made(programs: Path) -> None:
+    """The error says by what."""
+    stand_in(programs, "buildah", "case $1 in inspect) exit 1 ;; pull) echo 'no such host' >&2; exit 1 ;; esac")
+    with pytest.raises(LocalError) as refused:
+        images.main(["bolt", "--base", "base:1"])
+    said = str(refused.value)
+    assert "the base image base:1 is not on this machine, and buildah pull --quiet base:1 failed: no such host" in said
+    assert said.endswith("then give --base kstorm-base:bookworm")
+
+
+def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
+    """Neither an environment nor a download: `./run images` says at once what it needs, and where that comes from."""
+    (programs / "dirname").symlink_to(shutil.which("dirname", path=os.defpath) or "dirname")
+    stand_in(programs, "docker", "exit 1")
+    done = subprocess.run(["/bin/bash", ROOT / "run", "images", "bolt"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "kstorm: no docker answers and there is no buildah, and one of them builds the images"
+    )
+    assert "apt-get install buildah" in done.stderr
+    assert calls(programs, "docker") == ["info"]
 
 
 @pytest.mark.parametrize(

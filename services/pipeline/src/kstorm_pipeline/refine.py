@@ -85,6 +85,10 @@ class Refined:
     """By table: how long its step took."""
     replays: int = 0
     """Rows that silver has under another record."""
+    size: int = 0
+    """Rows of the batch."""
+    reason: str = ""
+    """Why one of those in quarantine is there."""
 
     def step(self, table: str, write: Callable[[], int]) -> None:
         """Write to a table; `write` returns how many rows that were."""
@@ -101,6 +105,7 @@ def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int, m
     try:
         batch = Batch(tables, pipeline, batch_id, rows, records, survey(records), marks or Marks(tables))
         facts = batch.facts
+        done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
         if facts.size > facts.malformed:

@@ -24,6 +24,7 @@ from kstorm_pipeline.failures import blame, explain, last_raised
 from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.monitor.looking import at_audits, at_lag, looking
 from kstorm_pipeline.monitor.monitor import Monitor
+from kstorm_pipeline.monitor.quarantine import watch_quarantine
 from kstorm_pipeline.monitor.topic import TopicLag
 from kstorm_pipeline.monitor.unrefined import BronzeLag
 from kstorm_pipeline.origin import client_options, open_origin
@@ -170,7 +171,9 @@ def _refine(
 
     def write(rows: DataFrame, number: int) -> None:
         with running.noting():
-            running.monitor.metrics.add_refined(refine(tables, pipeline, rows, number, marks))
+            refined = refine(tables, pipeline, rows, number, marks)
+            running.monitor.metrics.add_refined(refined)
+            watch_quarantine(running.monitor.metrics, refined, number, settings.quarantine_percent)
 
     return _start(source.writeStream.foreachBatch(write), "refine", settings)
 

@@ -91,6 +91,8 @@ class Settings:
     stalled_seconds: float = 600.0
     """After so many seconds in which a query at work shows no sign of life (no task of Spark's begins or ends) `/livez` fails,
     after a tenth of them `/readyz`. More than the slowest single step of a function of the pipeline's own."""
+    quarantine_percent: float = 50.0
+    """A batch of which more than so many percent cannot be read is warned of, and counted; 100: none."""
     schema_registry: str = field(default="", repr=False)
     """The schema registry of records that name their schema, `http://host:port`; of several, separated by commas, the first that
     answers is asked."""
@@ -221,6 +223,16 @@ def _days(name: str, text: str) -> float:
     return days
 
 
+def _percent(name: str, text: str) -> float:
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise SettingsError(f"{_name(name)} is {text!r}; give percent, from 0 to 100")
+    return percent
+
+
 def _whole(name: str, text: str) -> int:
     if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
         raise SettingsError(f"{_name(name)} is {text!r}; give a whole number of 1 or more")
@@ -314,6 +326,7 @@ _PARSERS = {
     "interval_seconds": _seconds,
     "http_port": _port,
     "stalled_seconds": _seconds,
+    "quarantine_percent": _percent,
     "starting_offsets": _offsets,
     "max_records_per_batch": _whole,
     "allow_data_loss": _truth,

@@ -41,6 +41,8 @@ class Survey:
     """The source offsets in the names of the good records, by topic and partition; None if these are too many to tell."""
     tells_no_offset: bool
     """Whether some good record has a name from which no source offset can be read."""
+    reason: str = ""
+    """Why one of those that cannot be read cannot; empty if all can."""
 
 
 def survey(records: DataFrame) -> Survey:
@@ -50,6 +52,7 @@ def survey(records: DataFrame) -> Survey:
     facts = (
         sf.count("*").alias("size"),
         sf.count("reason").alias("malformed"),
+        sf.min("reason").alias("reason"),
         sf.count_if(named).alias("named"),
         sf.count(offset).alias("told"),
         sf.min(offset).alias("first"),
@@ -67,6 +70,7 @@ def survey(records: DataFrame) -> Survey:
         named=sum(row["named"] for row in found),
         sources=_spans(row for row in found if row["told"]) if by else None,
         tells_no_offset=any(row["named"] > row["told"] for row in found),
+        reason=min((row["reason"] for row in found if row["reason"] is not None), default=""),
     )
 
 

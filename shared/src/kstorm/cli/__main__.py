@@ -1,4 +1,4 @@
-"""The entry point of `kstorm`. A user's mistake ends in one line and exit code 2."""
+"""The entry point of `kstorm`. A user's mistake ends in one line, several in one line each, and exit code 2."""
 
 import logging
 import sys
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         app(arguments, prog_name="kstorm")
     except KstormError as error:
-        print(f"kstorm: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"kstorm: {line}", file=sys.stderr)
         raise SystemExit(2) from None
     raise SystemExit(0)
 

@@ -47,6 +47,11 @@ def components(workloads: Sequence[Workload], names: Sequence[str]) -> Sequence[
 
 def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
     there = f"there is no topology {name!r} in the namespace {cluster.namespace}"
+    topology, _, rest = name.partition(":")
+    if components := [workload.component for workload in others if rest and workload.topology == topology]:
+        return (
+            f"{there}; give components as words of their own: {topology}, and behind it some of {', '.join(components)}"
+        )
     of_release = sorted({workload.topology for workload in others if workload.release == name})
     if of_release:
         return f"{there}; the release {name!r} runs the topology {', '.join(of_release)}"

@@ -50,8 +50,8 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     last_error_age: float | None
     """Seconds since then."""
     remarks: Mapping[str, str]
-    """By pod: what to know although nothing is wrong, such as that it is deactivated; why it would not hear of it; and which open
-    transactions its input waits for."""
+    """By pod: what to know although nothing is wrong, such as that it is deactivated; why it would not hear of it; which open
+    transactions its input waits for; and why a spout cannot read its topic."""
     not_ready: Mapping[str, str]
     """By pod: why it does not do its share."""
 
@@ -108,7 +108,9 @@ def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None
 
 
 def _remark(status: Mapping[str, Any]) -> str:
-    return "; ".join(filter(None, map(status.get, ("remark", "control_problem", "input_waits"))))
+    said = ["remark", "control_problem", "input_waits"]
+    unread = status.get("unread") and f"reads nothing: {status['unread']}"
+    return "; ".join(filter(None, [*map(status.get, said), unread]))
 
 
 def _why_not_ready(pod: Pod, status: Mapping[str, Any] | None) -> str:

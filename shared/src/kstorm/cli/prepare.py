@@ -5,8 +5,10 @@ from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.ends import check_ends, ends_amiss
 from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.runtime.kafka.releases import check_alone
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
 from kstorm.runtime.service.settings import Settings, from_environment
@@ -21,11 +23,15 @@ def prepare(
     ends: Annotated[
         int, typer.Option("--ends", metavar="N", help="Create source and sink topics too, with N partitions.")
     ] = 0,
+    allow_missing_ends: Annotated[
+        bool, typer.Option("--allow-missing-ends", help="Say which source and sink topics cannot be used, and go on.")
+    ] = False,
     wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")] = 0.0,
 ) -> None:
     """Compares a chart's values with the code that KSTORM_TOPOLOGY names, and creates the topology's topics.
 
-    Refuses, with both numbers, values that differ from the code, and topics of another partition count.
+    Refuses, with both numbers, values that differ from the code, and topics of another partition count; source and sink
+    topics that are not there or may not be used; and a topology that another release (KSTORM_RELEASE) has at work.
     """
     settings = from_environment()
     topology = settings.load_topology()
@@ -34,10 +40,13 @@ def prepare(
     if check_only:
         print(f"the values fit {settings.topology}")
         return
-    _when_kafka_answers(topology, settings, wait)
+    tolerant = allow_missing_ends or bool(ends)  # whoever has them created may have others created later
+    _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
     for topic in {**sources_of(topology), **sinks_of(topology)} if ends else ():
         if create_topic(settings, topic, ends):
             print(f"created {topic} with {ends} partitions")
+    if tolerant:
+        _tell_ends(topology, settings)
 
 
 def compare(reference: str, said: Shape, code: Shape) -> None:
@@ -49,13 +58,16 @@ def compare(reference: str, said: Shape, code: Shape) -> None:
         )
 
 
-def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> None:
+def _when_kafka_answers(topology: Topology, settings: Settings, wait: float, *, tolerant: bool) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
+            if not tolerant:
+                check_ends(topology, settings)
+            _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
-        except BrokerError as error:
+        except (BrokerError, InUseError) as error:  # what was just uninstalled is gone soon
             if time.monotonic() > deadline:
                 raise
             print(f"still waiting: {error}", flush=True)
@@ -63,6 +75,21 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float) -> 
         else:
             print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}")
             return
+
+
+def _check_alone(topology: Topology, settings: Settings) -> None:
+    try:
+        check_alone(topology, settings)
+    except BrokerError as error:
+        print(f"not looked whether another release is at work: {error}", flush=True)
+
+
+def _tell_ends(topology: Topology, settings: Settings) -> None:
+    try:
+        for line in ends_amiss(topology, settings):
+            print(f"not as it should be: {line}", flush=True)
+    except BrokerError as error:
+        print(f"not looked at all source and sink topics: {error}", flush=True)
 
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:

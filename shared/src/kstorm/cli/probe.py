@@ -1,4 +1,8 @@
-"""`kstorm probe`: sends one message to a running topology, and waits until it has come out. `helm test` runs it."""
+"""`kstorm probe`: whether a topology works. It looks, or sends one message and waits until it has come out. `helm test` runs it.
+
+Only who wrote the topology knows which message it can read, and whether one more may be in its source: so without being told,
+nothing is sent.
+"""
 
 import time
 import uuid
@@ -9,9 +13,10 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from kstorm.cli.at_work import await_work
 from kstorm.cli.broker import num_partitions, settings_for
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.settings import Settings, from_environment
 
 _MARKER: Final = "{marker}"
 _POLL_SECS: Final = 0.2
@@ -19,8 +24,10 @@ _ASK_SECS: Final = 20.0
 
 
 def probe(
-    source: Annotated[str, typer.Option("--source", metavar="TOPIC", help="The topic that a spout reads.")],
-    sink: Annotated[str, typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes.")],
+    source: Annotated[
+        str, typer.Option("--source", metavar="TOPIC", help="The topic that a spout reads, to send a message to.")
+    ] = "",
+    sink: Annotated[str, typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes, to see it.")] = "",
     message: Annotated[
         str, typer.Option("--message", help="What to send; {marker} stands for a word that nobody has sent before.")
     ] = _MARKER,
@@ -29,7 +36,16 @@ def probe(
     ] = _MARKER,
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")] = 60.0,
 ) -> None:
-    """Sends a message to the source topic and waits for what comes of it in the sink topic."""
+    """Looks whether each task of the topology that KSTORM_TOPOLOGY names has a process, and its topics are there.
+
+    With --source and --sink it sends a message to the one instead, and waits for what comes of it in the other.
+    """
+    if not source and not sink:
+        settings = from_environment()
+        print(await_work(settings.load_topology(), settings, timeout))
+        return
+    if not source or not sink:
+        raise ConfigError("--source and --sink go together: give both to send a message, or neither to look")
     if _MARKER in expect and _MARKER not in message:
         raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
     settings = settings_for(None)

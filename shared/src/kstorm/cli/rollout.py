@@ -21,14 +21,19 @@ from kstorm.errors import ControlError
 
 def scale(
     name: Name,
-    pairs: Annotated[list[str], typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have.")],
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
     """Changes how many pods components have, all that are named or none."""
-    wanted = dict(map(_pair, pairs))
+    wanted = dict(map(_pair, pairs or []))
     cluster = open_cluster(namespace, context)
     found = find(cluster, name)
+    if not wanted:
+        names = ", ".join(workload.component for workload in found)
+        raise ControlError(f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}")
     changes = {component(found, id): pods for id, pods in wanted.items()}
     for workload in changes:
         _check_nobody_else_scales(cluster, workload)

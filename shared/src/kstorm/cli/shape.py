@@ -74,17 +74,22 @@ def sources_of(topology: Topology) -> dict[str, int]:
 
 
 def sinks_of(topology: Topology) -> dict[str, int]:
-    """Topics that KafkaBolts always write, with the bolt's task count; those that are chosen per tuple are left out."""
+    """Topics that KafkaBolts always write in the deployment's own Kafka, with the bolt's task count; those that are chosen per
+    tuple are left out."""
     return {
         spec.component.topic: spec.num_tasks
         for spec in topology.bolts
-        if isinstance(spec.component, KafkaBolt) and spec.component.topic
+        if isinstance(spec.component, KafkaBolt) and spec.component.topic and _writes_here(spec.component)
     }
 
 
 def _reads_one_topic_here(config: SpoutConfig) -> bool:
     here = isinstance(config.hosts, KafkaHosts) and config.hosts.bootstrap_servers is None
     return here and not config.kafka_topic_wildcard_match
+
+
+def _writes_here(bolt: KafkaBolt) -> bool:
+    return "bootstrap.servers" not in (bolt.producer_properties or {})
 
 
 def _both(name: str, said: object, is_so: object) -> str:

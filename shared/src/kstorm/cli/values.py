@@ -28,8 +28,8 @@ def values(
     ] = False,
 ) -> None:
     """Writes the Helm values of a topology as YAML: its components, their tasks, and what to start with."""
-    print(f"# Written by `kstorm values {reference}`: do so again when the topology has changed.")
-    print(to_yaml(values_of(reference, load_topology(reference), files=files)), end="")
+    written = to_yaml(values_of(reference, load_topology(reference), files=files))
+    print(f"# Written by `kstorm values {reference}`: do so again when the topology has changed.\n{written}", end="")
 
 
 def values_of(reference: str, topology: Topology, *, files: bool = False) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class KafkaBolt(Bolt):
         self._mapper: TupleToKafkaMapper = FieldNameBasedTupleToKafkaMapper()
         self._key_serializer: Serializer = AnySerializer()
         self._value_serializer: Serializer = AnySerializer()
-        self._properties: Mapping[str, Any] | None = None
+        self.producer_properties: Mapping[str, Any] | None = None
+        """Those of a producer of its own; None if it uses the process's."""
         self._lineage: Lineage | None = None
         self._async = True
         self._fire_and_forget = False
@@ -94,7 +95,7 @@ class KafkaBolt(Bolt):
                     f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
                     "instead, or nothing, as text is written as it is"
                 )
-        self._properties = dict(properties)
+        self.producer_properties = dict(properties)
         return self
 
     def with_producer_callback(self, callback: ProducerCallback) -> Self:
@@ -134,7 +135,7 @@ class KafkaBolt(Bolt):
         """See `Component.refuses_exactly_once`."""
         if self._fire_and_forget:
             return "its KafkaBolt has .with_fire_and_forget(), with which records may be lost: leave it out"
-        if self._properties is not None:
+        if self.producer_properties is not None:
             return (
                 "its KafkaBolt has a producer of its own (.with_producer_properties), and its records must be in the transaction "
                 "of the process, on the same Kafka: leave it out, or write to the other cluster in a topology that reads this "
@@ -154,7 +155,7 @@ class KafkaBolt(Bolt):
         # Exactly once nobody replays a tuple that was held for too long, so it is held until its record can be made.
         self._patience = math.inf if config.exactly_once else config.topology_message_timeout_secs
         self._held = HeldTuples(self._patience)
-        own = self._properties
+        own = self.producer_properties
         if self._callback is not None:
             self._callback.prepare(config, context)
             own = {**(own or {}), "delivery.report.only.error": False}  # else nobody knows where a record is
@@ -239,7 +240,7 @@ class KafkaBolt(Bolt):
                 ".with_async(False) or .with_fire_and_forget()"
             )
         for name in ("acks", "request.required.acks"):
-            if str((self._properties or {}).get(name)) == "0" and not self._fire_and_forget:
+            if str((self.producer_properties or {}).get(name)) == "0" and not self._fire_and_forget:
                 raise ConfigError(
                     f"the KafkaBolt {component!r} has the producer property {name}=0, with which the broker never says "
                     "whether it took a record, so no tuple could be acked for that: leave it out, or add "

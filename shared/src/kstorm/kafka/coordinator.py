@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _UNKNOWN_TOPIC_REFRESH_SECS = 2.0
 _FAULT_REFRESH_SECS = 1.0
 _REFUSED_REST_SECS = 1.0
+_FAULT_LASTS_SECS = 60.0  # one that goes on is told anew every 30 s
 _HELD, _FENCED = Ownership.HELD, Ownership.FENCED
 
 
@@ -83,6 +84,7 @@ class PartitionCoordinator(ABC):
         self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
+        self._heard: dict[Partition | None, tuple[str, float]] = {}  # the last fault of each, and when
         self._epochs = 0
 
     @abstractmethod
@@ -129,6 +131,13 @@ class PartitionCoordinator(ABC):
         """Every manager, also those that may not emit at the moment."""
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
 
+    def unread(self, now: float) -> str:
+        """Why messages cannot be read, as Kafka said within the last minute; empty if they can."""
+        faults = [reason for reason, heard in self._heard.values() if now - heard < _FAULT_LASTS_SECS]
+        if not faults and self._looked and not self._known:
+            return f"there is no topic {self._config.topic!r} to read"
+        return "; ".join(dict.fromkeys(faults))
+
     def claim(self) -> None:
         """With `AT_MOST_ONCE`: lets the managers emit what the store holds as done, and has it hold what they read since."""
         for manager in self.managers:
@@ -160,6 +169,7 @@ class PartitionCoordinator(ABC):
             return
         late, self._looked = self._looked, True
         changed = not late or list(known) != list(self._known)
+        self._heard.pop(None, None)
         self._known = self._storing.leaders = known
         if changed:
             self._reassign(list(known), late)
@@ -338,6 +348,8 @@ class PartitionCoordinator(ABC):
         self._collector.report_error(BrokerError(fault.reason))
         self._look_soon(now)
         slot = self._slots.get(fault.partition) if fault.partition else None
+        if not fault.out_of_range or not self._config.use_start_offset_time_if_offset_out_of_range:
+            self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True
             slot.rest_until = now + self._config.hosts.refresh_freq_secs

@@ -176,6 +176,11 @@ class KafkaSpout(Positioned, Spout):
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
 
+    @property
+    def unread(self) -> str:
+        """Why messages of the source cannot be read at the moment, as far as Kafka has told; empty if they can."""
+        return self._coordinator.unread(self._clock())
+
     def metrics(self) -> dict[str, float]:
         """Sums over this task's partitions.
 

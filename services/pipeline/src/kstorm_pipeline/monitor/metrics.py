@@ -36,6 +36,11 @@ class Metrics:
             "Records left out of silver, which has their occurrence",
             registry=registry,
         )
+        self._mostly_quarantined = Counter(
+            "kstorm_pipeline_mostly_quarantined_batches_total",
+            "Batches of which too much could not be read",
+            registry=registry,
+        )
         self._table_seconds = Counter(
             "kstorm_pipeline_table_seconds_total",
             "Seconds that batches took for the table",
@@ -98,6 +103,10 @@ class Metrics:
         for table, seconds in refined.seconds.items():
             self._table_seconds.labels(table).inc(seconds)
         self._replays.inc(refined.replays)
+
+    def add_mostly_quarantined(self) -> None:
+        """Count a batch of which too much could not be read."""
+        self._mostly_quarantined.inc()
 
     def show_tables(self, names: list[str]) -> None:
         """Show zeros for tables that nothing has been written to yet: a rate needs a first value."""

@@ -31,6 +31,7 @@ TARGETS: Final = (*SERVICES, "pipeline", "kafka", "zookeeper")
 _WITHOUT_JARS: Final = frozenset(SERVICES)
 _ROOT: Final = Path(__file__).parents[5]
 _DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
+_MADE_BASE: Final = "kstorm-base:bookworm"
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     engine = find_engine()
     base = options.base or default_base()
     if not engine.has(base):
-        engine.pull(base)
+        _pull(engine, base)
     images = build_services(engine, options.targets, base, options.tag)
     if options.topology:
         images += build_topology(engine, options.topology, options.name, options.tag)
@@ -107,6 +108,16 @@ def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> lis
     for service, image in images.items():
         engine.build(dockerfile, Path.cwd(), image, arguments={"KSTORM_IMAGE": f"kstorm-{service}:{tag}"})
     return list(images.values())
+
+
+def _pull(engine: Engine, base: str) -> None:
+    try:
+        engine.pull(base)
+    except LocalError as error:
+        raise LocalError(
+            f"the base image {base} is not on this machine, and {error}. Where no image can be pulled, docker/make-base makes one "
+            f"of Debian's packages, as root and with debootstrap: then give --base {_MADE_BASE}"
+        ) from None
 
 
 def default_base() -> str:

@@ -117,7 +117,7 @@ def find_engine() -> Engine:
         if shutil.which(program) and _succeeds(*trial):
             return kind()
     raise LocalError(
-        "no docker answers and there is no buildah: start docker, or install buildah (a package of Debian's)"
+        "no docker answers and there is no buildah: start docker, or install buildah (apt-get install buildah on Debian)"
     )
 
 

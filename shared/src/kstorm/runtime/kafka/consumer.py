@@ -22,6 +22,7 @@ from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.releases import member_id
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.settings import Settings
 
@@ -99,7 +100,7 @@ class TaskConsumer(threading.Thread):
             {
                 **settings.client_config,
                 "isolation.level": "read_committed",  # so the committed offsets are stable ones: none of an open transaction
-                "client.id": settings.instance,
+                "client.id": member_id(settings),
                 "group.id": group,
                 "group.instance.id": f"{group}-{settings.instance}",
                 "partition.assignment.strategy": "cooperative-sticky",

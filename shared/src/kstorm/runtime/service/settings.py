@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kstorm.errors import ConfigError, TopologyError
 from kstorm.runtime.service import secrets
 from kstorm.runtime.service.log import CLIENT_LOG
+from kstorm.runtime.service.references import other_modules, other_topologies, topologies_of
 from kstorm.topology import Topology
 
 _SECRETS = ("kafka_properties", "zookeeper_auth")  # may be given by file
@@ -32,6 +33,10 @@ class Settings:
     """Id of this deployment of the topology, such as `wordcount-1-1489642910`: the same for all its processes, and for one
     that is restarted; another for another deployment (say, the revision of a Helm release). It is stored with the
     offsets, and `SpoutConfig.ignore_zk_offsets` needs it. Empty: there is none."""
+
+    release: str = ""
+    """The installation that this process belongs to, such as `namespace/release` of Helm: the same over upgrades. `kstorm prepare`
+    refuses a second one that would take the first one's tasks. Empty: it is not known."""
 
     bootstrap_servers: str = "localhost:9092"
     """Kafka's bootstrap servers, comma-separated."""
@@ -127,10 +132,13 @@ def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
 def load_topology(reference: str) -> Topology:
     """The topology that `package.module:attribute` names; the current folder is importable."""
     module_name, _, attribute = reference.partition(":")
-    if not module_name or module_name.startswith(".") or not attribute:
-        raise ConfigError(f"the topology {reference!r} is not of the form package.module:attribute")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    if not module_name or module_name.startswith(".") or not attribute:
+        there = topologies_of(module_name) if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name) else ""
+        raise ConfigError(
+            f"the topology {reference!r} is not of the form package.module:attribute{there and f'; there is {there}'}"
+        )
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
@@ -138,11 +146,19 @@ def load_topology(reference: str) -> Topology:
             raise ConfigError(
                 f"the topology {reference!r} needs the module {error.name!r}, which is not installed"
             ) from None
+        there = other_modules(error.name)
         raise ConfigError(
             f"the topology {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
+            f"{there and f'; there is {there}'}"
         ) from None
     except AttributeError:
-        raise ConfigError(f"the topology {reference!r}: the module {module_name} has no {attribute!r}") from None
+        module = sys.modules.get(module_name)
+        if module is None or hasattr(module, attribute):  # the code itself has raised it
+            raise
+        there = other_topologies(module)
+        raise ConfigError(
+            f"the topology {reference!r}: the module {module_name} has no {attribute!r}{there and f'; there is {there}'}"
+        ) from None
     topology = found() if callable(found) else found
     if not isinstance(topology, Topology):
         raise TopologyError(

@@ -172,7 +172,12 @@ class SpoutDriver(Driver[SpoutEngine]):
             "active": self._watch.active,
             "remark": self.remark,
             "control_problem": self._watch.problem,
+            "unread": self._unread(),
         }
+
+    def _unread(self) -> str:
+        spouts = (spout for _, spout in self.components() if isinstance(spout, KafkaSpout))
+        return "; ".join(dict.fromkeys(filter(None, (spout.unread for spout in spouts))))
 
 
 def _counts(task: SpoutTask) -> dict[str, int]:

@@ -1,0 +1,85 @@
+"""Whether a topology is at work, as Kafka sees it and without sending anything: its topics are there, each task has a process."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kstorm.cli.ends import ends_amiss
+from kstorm.errors import BrokerError, ControlError, TopicError
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+
+_ANSWER_SECS: Final = 20.0
+_LOOK_SECS: Final = 0.5
+
+
+class _Group(NamedTuple):
+    """The processes of a component."""
+
+    component: str
+    topic: str
+    """The one whose partitions are the tasks."""
+    tasks: int
+
+
+def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
+    """Waits until every task has a process; what there is then, in a line.
+
+    Raises `TopicError` with a line for each topic that is missing or may not be used, `ControlError` naming tasks that nobody
+    has after so many seconds, `BrokerError` if Kafka does not say.
+    """
+    admin = Admin(settings)
+    there = admin.partition_counts()
+    wrong = [
+        f"the topology {topology.name!r} has no topic {name!r} at {settings.bootstrap_servers}: is it installed?"
+        for name in topology.topics() | topology.changelogs()
+        if name not in there
+    ]
+    if wrong := wrong + list(ends_amiss(topology, settings)):
+        raise TopicError("\n".join(wrong))
+    groups = {f"{topology.name}.{group.component}": group for group in _groups(topology)}
+    deadline = time.monotonic() + seconds
+    while idle := _idle(admin, groups, settings):
+        if time.monotonic() > deadline:
+            named = "; ".join(f"{component} {tasks}" for component, tasks in idle.items())
+            raise ControlError(
+                f"tasks of {topology.name!r} run nowhere, {seconds:g} s long: {named}; look at the pods, and at "
+                f"`kstorm topology status {topology.name}`"
+            )
+        time.sleep(_LOOK_SECS)
+    total = sum(group.tasks for group in groups.values())
+    return f"{topology.name}: its {total} tasks are at work, and the topics that it reads and writes are there"
+
+
+def _groups(topology: Topology) -> Iterator[_Group]:
+    for spout in topology.spouts:
+        yield _Group(spout.id, topology.completions_topic(spout.id), spout.num_tasks)
+    for bolt in topology.bolts:
+        yield _Group(bolt.id, topology.bolt_topic(bolt.id), bolt.num_tasks)
+    if topology.config.acker_tasks:
+        yield _Group("__acker", topology.acker_topic, topology.config.acker_tasks)
+
+
+def _idle(admin: Admin, groups: Mapping[str, _Group], settings: Settings) -> dict[str, list[int]]:
+    """By component, the tasks that no process has."""
+    found: dict[str, list[int]] = {}
+    asked = admin.client.describe_consumer_groups(list(groups), request_timeout=_ANSWER_SECS)
+    for name, answer in asked.items():
+        try:
+            members = answer.result().members
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                found[groups[name].component] = list(range(groups[name].tasks))
+                continue
+            raise BrokerError(
+                f"Kafka at {settings.bootstrap_servers} would not tell who is in the group {name!r}: {error.args[0].str()}"
+            ) from None
+        group = groups[name]
+        places = (place for member in members for place in member.assignment.topic_partitions)
+        taken = {place.partition for place in places if place.topic == group.topic}
+        if idle := sorted(set(range(group.tasks)) - taken):
+            found[group.component] = idle
+    return found

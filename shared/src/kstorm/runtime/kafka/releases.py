@@ -1,0 +1,46 @@
+"""Which release of a topology is at work: each process says its own in the client id by which it is a member of a group.
+
+Kafka tells the members of a group, so nothing has to be stored, and a release that is gone is in nobody's way. Processes that were
+not told their release are of none, and of no other.
+"""
+
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kstorm.errors import BrokerError, InUseError
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+
+_ANSWER_SECS: Final = 20.0
+_BEFORE_RELEASE: Final = "@"  # neither a pod's name nor a release has one
+
+
+def member_id(settings: Settings) -> str:
+    """The client id of a process as a member of its group."""
+    return f"{settings.instance}{_BEFORE_RELEASE}{settings.release}" if settings.release else settings.instance
+
+
+def check_alone(topology: Topology, settings: Settings) -> None:
+    """Raises `InUseError` if processes of another release have tasks of this topology, `BrokerError` if Kafka does not say."""
+    if not settings.release:
+        return
+    groups = [f"{topology.name}.{id}" for id in topology.components] + [topology.acker_topic]
+    admin = Admin(settings)  # must outlive what it is asked
+    for group, answer in admin.client.describe_consumer_groups(groups, request_timeout=_ANSWER_SECS).items():
+        try:
+            members = answer.result().members
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                continue
+            raise BrokerError(
+                f"Kafka at {settings.bootstrap_servers} would not tell who is in the group {group!r}: {error.args[0].str()}"
+            ) from None
+        for member in members:
+            instance, _, release = member.client_id.partition(_BEFORE_RELEASE)
+            if release and release != settings.release:
+                raise InUseError(
+                    f"the topology {topology.name!r} is at work as the release {release} ({instance} is in the group {group!r}), "
+                    f"and {settings.release} would take its tasks: uninstall that one first, or give this topology another name"
+                )

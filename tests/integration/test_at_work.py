@@ -1,0 +1,59 @@
+"""Whether a topology of real processes works: as `kstorm probe` sees it, which only looks, and as its spouts say themselves."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration import topologies
+from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics, running
+
+
+def test_a_topology_at_work_passes_and_gets_no_message(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every task of every component and of the ackers has a process."""
+    monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:wordcount")
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch):
+        topology = topologies.wordcount()
+        total = sum(spec.num_tasks for spec in topology.components.values()) + topology.config.acker_tasks
+        with pytest.raises(SystemExit) as ended:
+            main(["probe"])
+        told = capsys.readouterr().out
+        assert ended.value.code == 0
+        assert told.startswith(f"{topic_prefix}: its {total} tasks are at work")
+        reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
+        places = [TopicPartition(f"{topic_prefix}-in", number) for number in range(SOURCE_PARTITIONS)]
+        assert {reader.get_watermark_offsets(place, timeout=20) for place in places} == {(0, 0)}
+        reader.close()
+
+
+def test_a_spout_says_that_its_topic_is_not_there(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At `/status`, ready as it is; until it is there, and then it reads."""
+    _, source, sink = topologies.names(topic_prefix)
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, anew=False) as engine:
+        (spout, *_) = engine.processes.of("sentences")
+
+        def unread() -> str:
+            status = spout.status()
+            return "?" if status is None else str(status["unread"])
+
+        engine.until(lambda: f"topic '{source}' cannot be read" in unread(), 60, "the spout says that it reads nothing")
+        make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
+        engine.until(lambda: not unread(), 60, "the spout reads")
+        engine.produce(["the cow"])
+        engine.await_total("sentences", "acked", 1)

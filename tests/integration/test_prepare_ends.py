@@ -1,0 +1,108 @@
+"""`kstorm prepare` looks at what a topology reads and writes, before anything is made or started."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # its stubs hide some
+
+from kstorm.cli.ends import ends_amiss
+from kstorm.errors import BrokerError
+from kstorm.kafka import GlobalPartitionInformation, KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig, StaticHosts
+from kstorm.kafka.hosts import BrokerHosts
+from kstorm.kafka.ports import Broker
+from kstorm.local.ports import reserve_port
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.topics import create_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology, TopologyBuilder
+from tests.integration.secured import STRANGER, Secured
+
+
+def build(name: str, hosts: BrokerHosts, *, pattern: str = "", sink: KafkaBolt | None = None) -> Topology:
+    """From `<name>-in`, or the topics that a pattern matches, to `<name>-out`."""
+    builder = TopologyBuilder(name)
+    config = SpoutConfig(hosts, pattern or f"{name}-in", "/kstorm", name, kafka_topic_wildcard_match=bool(pattern))
+    builder.set_spout("lines", KafkaSpout(config))
+    builder.set_bolt("sink", (sink or KafkaBolt()).with_topic_selector(f"{name}-out")).shuffle_grouping("lines")
+    return builder.build()
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka) -> Settings:
+    """Those of the session's Kafka."""
+    return Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    """Run a Kafka that is not the topology's."""
+    with EmbeddedKafka(tmp_path, name="other", quick_start=True) as server:
+        yield server
+
+
+def static(topic: str, bootstrap: str, *numbers: int) -> StaticHosts:
+    """These partitions, all led by one broker."""
+    return StaticHosts(GlobalPartitionInformation(topic, dict.fromkeys(numbers, Broker.from_string(bootstrap))))
+
+
+def test_topics_that_match(settings: Settings, topic_prefix: str) -> None:
+    """One is enough; the topology's own do not count, since it does not read them."""
+    topology = build(topic_prefix, KafkaHosts(), pattern=f"{topic_prefix}[.-].*[kn]")
+    for mine in (f"{topic_prefix}.sink", f"{topic_prefix}-out"):
+        create_topic(settings, mine, 1)
+    (wrong,) = ends_amiss(topology, settings)
+    assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', and Kafka at" in wrong
+    create_topic(settings, f"{topic_prefix}-in", 1)
+    assert list(ends_amiss(topology, settings)) == []
+
+
+def test_a_source_and_a_sink_at_another_kafka(settings: Settings, other: EmbeddedKafka, topic_prefix: str) -> None:
+    """They are looked for there; who does not answer is named with who needs it."""
+    for end in ("in", "out"):
+        create_topic(settings, f"{topic_prefix}-{end}", 1)
+    sink = KafkaBolt().with_producer_properties({"bootstrap.servers": other.bootstrap})
+    topology = build(topic_prefix, KafkaHosts(other.bootstrap), sink=sink)
+    reads, writes = ends_amiss(topology, settings)
+    assert f"'{topic_prefix}-in', and Kafka at {other.bootstrap} has none of that name" in reads
+    assert f"'{topic_prefix}-out', and Kafka at {other.bootstrap} has none of that name" in writes
+    there = Settings(topology="", bootstrap_servers=other.bootstrap)
+    for end in ("in", "out"):
+        create_topic(there, f"{topic_prefix}-{end}", 1)
+    assert list(ends_amiss(topology, settings)) == []
+    away = build(topic_prefix, KafkaHosts(f"127.0.0.1:{reserve_port()}"))
+    with pytest.raises(BrokerError, match="the spout 'lines' reads at another Kafka: no Kafka broker answered at"):
+        list(ends_amiss(away, settings))
+
+
+def test_partitions_that_are_named(settings: Settings, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """Those beyond the topic's are."""
+    for end in ("in", "out"):
+        create_topic(settings, f"{topic_prefix}-{end}", 2)
+    source = f"{topic_prefix}-in"
+    assert list(ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 1)), settings)) == []
+    (wrong,) = ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 2, 5)), settings)
+    assert f"reads the partitions [2, 5] of the topic '{source}', which has 2 at {kafka.bootstrap}" in wrong
+
+
+def test_topics_that_may_not_be_used(tmp_path: Path, topic_prefix: str) -> None:
+    """The right is named that is missing, and who lacks it; of a topic that may not be seen nothing else is said."""
+    secured = Secured(tmp_path)
+    with secured.kafka:
+        plain = Settings(topology="", bootstrap_servers=secured.kafka.bootstrap)
+        for end in ("in", "out"):
+            create_topic(plain, f"{topic_prefix}-{end}", 1)
+        login = secured.properties(sasl_username=STRANGER)
+        settings = replace(plain, bootstrap_servers=secured.kafka.secure("valid"), kafka_properties=login)
+        topology = build(topic_prefix, KafkaHosts())
+        secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.DESCRIBE)
+        reads, writes = ends_amiss(topology, settings)
+        as_whom = f"allow this user (SASL_SSL, SCRAM-SHA-512 as user '{STRANGER}')"
+        unread = f"the topic '{topic_prefix}-in', and may not: {as_whom} READ on it"
+        assert reads.startswith(f"the spout 'lines' reads {unread}")
+        unseen = f"the topic '{topic_prefix}-out', and may not even see whether it is there: {as_whom} WRITE on it"
+        assert writes.startswith(f"the bolt 'sink' writes {unseen}")
+        secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.READ)
+        secured.let(STRANGER, f"{topic_prefix}-out", AclOperation.WRITE)
+        assert list(ends_amiss(topology, settings)) == []

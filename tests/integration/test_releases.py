@@ -1,0 +1,127 @@
+"""Two releases of one topology would take each other's tasks: `kstorm prepare` lets the second one in when the first is gone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+
+from kstorm.cli.__main__ import main
+from kstorm.errors import InUseError
+from kstorm.kafka import KafkaBolt
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.releases import check_alone
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
+from tests.integration.engine import make_topics
+from tests.integration.test_consumer import Owner
+
+
+class Numbers(Spout):
+    """Emits nothing."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """One number."""
+        declarer.declare("message")
+
+    def next_tuple(self) -> None:
+        """There is none."""
+
+
+def build(name: str) -> Topology:
+    """Of a spout and a bolt."""
+    builder = TopologyBuilder(name)
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("numbers")
+    return builder.build()
+
+
+@asynccontextmanager
+async def running(kafka: EmbeddedKafka, group: str, release: str) -> AsyncIterator[None]:
+    """A process of a release, at work on the task of a component."""
+    owner = Owner()
+    consumer = TaskConsumer(
+        Settings(
+            topology="a:b", bootstrap_servers=kafka.bootstrap, instance="wc-0", release=release, leave_on_stop=True
+        ),
+        topic=group,
+        group=group,
+        session_timeout_ms=6000,
+        revoke_secs=1,
+        owner=owner,
+        loop=asyncio.get_running_loop(),
+        fatal=owner.fail,
+        log=structlog.get_logger(),
+    )
+    consumer.start()
+    try:
+        async with asyncio.timeout(60):
+            await owner.ready.wait()
+        yield
+    finally:
+        await asyncio.to_thread(consumer.stop)
+
+
+@pytest.mark.parametrize("component", ["numbers", "sink", "__acker"])
+async def test_a_second_release_is_refused_while_the_first_is_at_work(
+    kafka: EmbeddedKafka, topic_prefix: str, component: str
+) -> None:
+    """Of whatever component a process runs. Its own release may be upgraded, and one that is gone is forgotten."""
+    topology, group = build(topic_prefix), f"{topic_prefix}.{component}"
+    make_topics(kafka.bootstrap, {group: 1})
+
+    async def check(release: str) -> None:
+        settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, release=release)
+        await asyncio.to_thread(check_alone, topology, settings)
+
+    async with running(kafka, group, "tests/wc"):
+        await check("tests/wc")
+        await check("")
+        with pytest.raises(InUseError) as refused:
+            await check("words/wc")
+    whose = f"is at work as the release tests/wc (wc-0 is in the group '{group}'), and words/wc would take its tasks"
+    assert whose in str(refused.value)
+    await check("words/wc")
+
+
+async def test_who_does_not_say_its_release_is_in_nobodys_way(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """Such as pods of a chart that did not tell them."""
+    make_topics(kafka.bootstrap, {f"{topic_prefix}.sink": 1})
+    settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, release="words/wc")
+    async with running(kafka, f"{topic_prefix}.sink", ""):
+        await asyncio.to_thread(check_alone, build(topic_prefix), settings)
+
+
+async def test_prepare_refuses_before_anything_is_made(
+    kafka: EmbeddedKafka,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With exit code 2; once it has waited in vain for one that ends."""
+    module = f"released_{topic_prefix.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(
+        f"from tests.integration.test_releases import build\ntopology = build({topic_prefix!r})\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    monkeypatch.setenv("KSTORM_TOPOLOGY", f"{module}:topology")
+    monkeypatch.setenv("KSTORM_RELEASE", "words/wc")
+    make_topics(kafka.bootstrap, {f"{topic_prefix}.sink": 1})
+
+    def prepare() -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["prepare", "--wait", "0.5"])
+        return ended.value.code, *capsys.readouterr()
+
+    async with running(kafka, f"{topic_prefix}.sink", "tests/wc"):
+        code, told, complaint = await asyncio.to_thread(prepare)
+    assert code == 2
+    assert "created" not in told
+    assert "still waiting: the topology" in told
+    assert "at work as the release tests/wc" in complaint
+    assert (await asyncio.to_thread(prepare))[0] == 0
