@@ -3,6 +3,7 @@
 import random
 from typing import Final
 
+from kstorm.errors import KstormError, TupleTooLargeError
 from tests.chaos.audit import Parted
 from tests.chaos.faults import Fault, Hold, Steps, Until
 from tests.chaos.feed import VOCABULARY
@@ -39,7 +40,7 @@ def post_large(stage: Stage, rng: random.Random) -> Steps:
     """A message that makes a bolt emit a value that no record can hold: the bolt's process says so."""
     parted = Parted(frozenset({"word 1"}), (("split", False),))
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
-    yield Until(lambda: _says(stage, "split", "bytes encoded, the limit is"), "the error about the size is shown", 60)
+    yield Until(lambda: _says(stage, "split", TupleTooLargeError), "the error about the size is shown", 60)
 
 
 def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
@@ -48,9 +49,9 @@ def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
     return f"{stage.new_id()} {before} {word} {after}".encode()
 
 
-def _says(stage: Stage, component: str, text: str) -> bool:
+def _says(stage: Stage, component: str, error: type[KstormError]) -> bool:
     statuses = (worker.status() for worker in stage.processes.of(component))
-    return any(text in status["last_error"] for status in statuses if status is not None)
+    return any(status["last_error"] == error.__name__ for status in statuses if status is not None)
 
 
 POISONS: Final = [

@@ -11,7 +11,7 @@ import yaml
 
 from tests.chart.conftest import CHART, KUBERNETES, Render
 
-Notes = Callable[[str], str]
+Notes = Callable[..., str]
 
 
 @pytest.fixture
@@ -23,10 +23,11 @@ def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path)
     made = f'{{{{ define "notes" }}}}{text}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}\n'
     (copy / "templates" / "notes.yaml").write_text(made)
 
-    def rendered(base: str) -> str:
+    def rendered(base: str, *more: str) -> str:
         values = str(CHART / "ci" / f"{base}-values.yaml")
         how = ("--namespace", "words", "--kube-version", KUBERNETES, "--show-only", "templates/notes.yaml")
-        done = helm("template", "wordcount", str(copy), "-f", values, *how)
+        sets = [word for each in more for word in ("--set", each)]
+        done = helm("template", "wordcount", str(copy), "-f", values, *sets, *how)
         assert done.returncode == 0, done.stderr
         return str(yaml.safe_load(done.stdout)["notes"])
 
@@ -64,3 +65,13 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
         assert command in text
     assert "kstorm produce" not in notes("minimal")
     assert "Its topics (wordcount.*) and its offsets in ZooKeeper stay" in notes("prod")
+
+
+def test_a_prometheus_that_is_not_let_in_is_told_of(notes: Notes) -> None:
+    """It would see nothing, and nobody would know why."""
+    line = "Metrics are for this namespace alone. Name a Prometheus of another one in networkPolicy.metricsFrom."
+    scraped = "monitoring.podMonitor.enabled=true"
+    assert line in notes("minimal", scraped)
+    assert line not in notes("minimal")
+    assert line not in notes("minimal", scraped, "networkPolicy.enabled=false")
+    assert line not in notes("prod")

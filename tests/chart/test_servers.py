@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from kstorm.cli.shape import parse_shape
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
+
+PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 
 
 def test_logins_come_from_secrets(render: Render) -> None:
@@ -138,6 +142,7 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
     policy = one(objects, "NetworkPolicy", "wordcount")["spec"]
     metrics, own = policy["ingress"]
     assert metrics["ports"] == [{"port": 6066}]
+    assert metrics["from"]
     assert own["from"] == [{"podSelector": policy["podSelector"]}]
     if "Egress" in policy["policyTypes"]:
         dns, within, brokers, extra = policy["egress"]
@@ -146,6 +151,26 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
         assert [port["port"] for port in brokers["ports"]] == [2181, 9092, 9094]
         assert brokers["to"] == [{"ipBlock": {"cidr": "192.0.2.0/24"}}]
         assert extra == {"ports": [{"port": 443}]}
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ({}, [{"podSelector": {}}]),
+        ({"metricsFrom": []}, [{"podSelector": {}}]),
+        ({"metricsFrom": [PROMETHEUS]}, [PROMETHEUS]),
+        ({"metricsFrom": [PROMETHEUS, {"podSelector": {}}]}, [PROMETHEUS, {"podSelector": {}}]),
+        ({"metricsFrom": [{"namespaceSelector": {}}]}, [{"namespaceSelector": {}}]),
+    ],
+    ids=["nothing is said", "nobody", "another namespace", "both", "all"],
+)
+def test_metrics_are_for_the_own_namespace_unless_others_are_named(
+    render: Render, said: dict[str, object], allowed: list[dict[str, object]]
+) -> None:
+    """The pages have no login. A rule without `from` would let in everybody."""
+    for base in ("minimal", "dev", "executors"):
+        metrics, _ = one(render({"networkPolicy": said}, base=base), "NetworkPolicy", "wordcount")["spec"]["ingress"]
+        assert metrics == {"ports": [{"port": 6066}], "from": allowed}, base
 
 
 def test_helm_test(render: Render) -> None:

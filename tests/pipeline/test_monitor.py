@@ -117,12 +117,6 @@ def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
     assert answer(f"{served}/other") == (404, "there are /metrics, /livez and /readyz\n")
 
 
-def test_a_client_that_says_nothing_holds_up_no_other(served: str) -> None:
-    host, port = served.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))):
-        assert answer(f"{served}/livez")[0] == 200
-
-
 def test_a_port_that_is_taken_is_named(served: str, monitor: Monitor, port: int) -> None:
     problem = rf"--http-port {port} cannot be served: .*; give another, or 0 for none"
     with pytest.raises(PipelineError, match=problem), serving(monitor, port):

@@ -25,9 +25,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         stub.add("acker", "acker")
         stub.pages = {
             "wc-sentences-0": page("spout", [0, 1], 2, acked=1200, pending=7, remark="deactivated"),
-            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred("old", 4e3)),
+            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred(0, 4e3)),
             "wc-split-1": page(
-                "bolt", [1], 4, input_waits="a transaction is open", acked=3, failed=1, **erred("x", 130.0)
+                "bolt", [1], 4, input_waits="a transaction is open", acked=3, failed=1, **erred(1, 130.0)
             ),
             "wc-count-0": page("bolt", [0, 1, 2, 3], 4),
             "wc-acker-0": page("acker", [0, 1, 2, 3], 4),
@@ -56,9 +56,9 @@ def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, 
     return {**known, "latency_counts": [], **more}
 
 
-def erred(key: str, seconds_ago: float) -> dict[str, Any]:
+def erred(task: int, seconds_ago: float) -> dict[str, Any]:
     """What it shows besides, of its last error."""
-    return {"last_error": f"KeyError: {key!r}", "last_error_age": seconds_ago}
+    return {"last_error": "KeyError", "last_error_task": task, "last_error_age": seconds_ago}
 
 
 def refused(kstorm: Command, *arguments: str) -> str:
@@ -120,7 +120,7 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
         "wc-sentences-0: deactivated",
         "wc-split-1: a transaction is open",
         "wc-count-0: CrashLoopBackOff: back-off 5m0s",
-        "split: KeyError: 'x' (2 min ago)",
+        "split: KeyError in task 1 (2 min ago)",
     ]
     found = json.loads(kstorm("topology", "status", "wordcount", "--output", "json")[1])
     assert found[0]["remarks"] == {"wc-sentences-0": "deactivated"}

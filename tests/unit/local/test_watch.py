@@ -84,13 +84,13 @@ def test_the_newest_error_is_shown_with_its_age() -> None:
     """Of all processes of a component, and of those that died since."""
     processes, watch = watched("count-0", "count-1")
     processes.pages = {
-        "count-0": {**page("bolt", 1), "last_error": "KeyError: 'new'", "last_error_age": 5.0},
-        "count-1": {**page("bolt", 2), "last_error": "KeyError: 'old'", "last_error_age": 500.0},
+        "count-0": {**page("bolt", 1), "last_error": "KeyError", "last_error_task": 0, "last_error_age": 5.0},
+        "count-1": {**page("bolt", 2), "last_error": "OSError", "last_error_task": 1, "last_error_age": 500.0},
     }
     watch.look()
     processes.pages["count-0"] = page("bolt", 3)
     (count,) = watch.look().components
-    assert count.last_error == "KeyError: 'new'"
+    assert count.last_error == "KeyError in task 0"
     assert count.last_error_age is not None
     assert 5 <= count.last_error_age < 100
 

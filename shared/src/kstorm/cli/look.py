@@ -13,7 +13,7 @@ import msgspec
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.workloads import Pod, Workload
 from kstorm.errors import ControlError
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.figures import Figures, last_error
 
 _AT_ONCE: Final = 8
 
@@ -46,7 +46,7 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     latency_p99: float | None
     errors: int
     last_error: str
-    """Of all pods that run now; empty if there was none."""
+    """Of all pods that run now, its type and its task; empty if there was none."""
     last_error_age: float | None
     """Seconds since then."""
     remarks: Mapping[str, str]
@@ -103,7 +103,7 @@ def _status(workload: Workload, pages: Pages) -> ComponentStatus:
 
 def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
     """The newest, and its age in seconds; services that are older than this command tell no age."""
-    errors = [(status["last_error"], status.get("last_error_age")) for status in answers if status.get("last_error")]
+    errors = [(last_error(status), status.get("last_error_age")) for status in answers if status.get("last_error")]
     return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
 
 

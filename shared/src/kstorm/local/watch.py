@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.figures import Figures, last_error
 
 _WINDOW_SECS: Final = 5.0
 
@@ -34,7 +34,7 @@ class ComponentState:
     """In the last `recent_secs` (`pending`: how much it grew)."""
     recent_secs: float
     last_error: str
-    """The newest of all its processes, those that died since included; empty if there was none."""
+    """The newest of all its processes, those that died since included: its type and its task; empty if there was none."""
     last_error_age: float | None
     """Seconds since then."""
 
@@ -160,4 +160,4 @@ class _Lives:
         self._present = Figures.of(status)
         self.kind = status["kind"]
         if status["last_error"]:
-            self.last_error = now - status["last_error_age"], status["last_error"]
+            self.last_error = now - status["last_error_age"], last_error(status)

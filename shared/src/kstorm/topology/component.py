@@ -36,6 +36,7 @@ class Component:
     def problem(self) -> Exception | None:
         """Why this task cannot work at the moment, for `/readyz`; None, as by default, if it can.
 
-        The process is not ready as long as this is an error, and its message is shown. Called as `metrics` is.
+        The process is not ready as long as this is an error. The message of a `KstormError` is shown, of another its type, as
+        whoever reaches the page may read it; its message is in the log. Called as `metrics` is.
         """
         return None

@@ -4,6 +4,7 @@
     pulse     whether a query stands still       unrefined what bronze has and silver has not
     pages     the HTTP server                    looking   looks at both, every few seconds
     monitor   the one object that a run reports to
+    web_server   what a stranger can hold of the HTTP server
 
 A batch brings its figures with it; nothing here asks Spark for a job.
 """

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
-from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.monitor.web_server import WebLimits, WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,24 +21,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TEXT = "text/plain; charset=utf-8"
+_LIMITS = WebLimits()
 
 
 @contextmanager
-def serving(monitor: Monitor, port: int) -> Iterator[None]:
+def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterator[WebServer | None]:
     """Serve the pages on all addresses for as long as the block lasts; raises PipelineError if the port is taken. 0: serve none."""
     if not port:
-        yield
+        yield None
         return
     try:
-        server = make_server("", port, Pages(monitor), server_class=_Server, handler_class=_Silent)
+        server = WebServer(port, Pages(monitor), limits)
     except OSError as error:
         raise PipelineError(
             f"--http-port {port} cannot be served: {error.strerror or error}; give another, or 0 for none"
         ) from None
-    threading.Thread(target=server.serve_forever, name="pages", daemon=True).start()
+    threading.Thread(target=server.serve, name="pages", daemon=True).start()
     logger.info("metrics at port %d", port)
     try:
-        yield
+        yield server
     finally:
         server.shutdown()
         server.server_close()
@@ -69,16 +69,3 @@ class Pages:
 
 def _told(problem: str | None) -> tuple[str, str, bytes]:
     return "503 Service Unavailable" if problem else "200 OK", _TEXT, f"{problem or 'ok'}\n".encode()
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """A client that is slow holds up no other."""
-
-    daemon_threads = True
-
-
-class _Silent(WSGIRequestHandler):
-    """A probe every few seconds is nothing for the log."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""

@@ -15,6 +15,7 @@ import mode
 from faust.app.base import BootStrategy
 
 from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.web_server import PageServer, WebLimits
 
 
 class ChannelBoot(BootStrategy):  # type: ignore[misc]
@@ -27,6 +28,10 @@ class ChannelApp(faust.App):  # type: ignore[misc]
     """A Faust app without Kafka."""
 
     BootStrategy = ChannelBoot
+    web_limits = WebLimits()
+
+    def _new_web(self) -> PageServer:
+        return PageServer(self, self.web_limits)
 
     async def on_started(self) -> None:
         """Opens the flow of events, which elsewhere Faust's own rebalance does."""

@@ -162,9 +162,7 @@ class Driver(Generic[E]):
             "num_tasks": self.topology.topics()[self.engine.topic],
             "frames_in": self.engine.frames_in,
             "records_out": self.producer.records,
-            "errors": self.journal.errors,
-            "last_error": self.journal.last_error,
-            "last_error_age": self.journal.last_error_age,
+            **self.journal.status(),
             "dead_letters": self.engine.dead_letters,
             "input_waits": self.consumer.transactions.problem(),
             "latency_counts": self.latency.counts,
@@ -395,8 +393,8 @@ class Driver(Generic[E]):
             return "waits for its share of the tasks"
         if self.consumer.preparing:
             return f"tasks {sorted(self.consumer.preparing)} are being recovered"
-        for _, component in self.components():
+        for task, component in self.components():
             problem = component.problem()
             if problem is not None:
-                return str(problem)
+                return self.journal.trouble(problem, task)
         return ""

@@ -61,6 +61,12 @@ def format_age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def format_error(message: str, age: float | None) -> str:
-    """`message`, with how long ago it was where that is known: it may be over and done with."""
-    return message if age is None else f"{message} ({format_age(age)} ago)"
+def last_error(status: Mapping[str, Any]) -> str:
+    """`KeyError in task 3`; empty if there was none. Its text is in the log of its process, and on no page."""
+    error, task = status.get("last_error", ""), status.get("last_error_task")
+    return str(error) if task is None else f"{error} in task {task}"
+
+
+def format_error(error: str, age: float | None) -> str:
+    """`error`, with how long ago it was where that is known: it may be over and done with."""
+    return error if age is None else f"{error} ({format_age(age)} ago)"
