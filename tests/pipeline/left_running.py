@@ -21,12 +21,13 @@ from kstorm.local.jars import spark_jars
 from kstorm.local.java import spark_environment
 from kstorm_pipeline import Pipeline, json_records
 from kstorm_pipeline.maintain import maintain
+from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
-from tests.pipeline.topic import bronze
+from tests.pipeline.topic import as_of_stream, bronze
 
 RECORDS = 100
 """In each batch: ten a second."""
@@ -47,20 +48,16 @@ def totals_pipeline() -> Pipeline:
 def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Iterable[int]) -> None:
     """Have the batches written, each to bronze, silver and gold."""
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "left-running")
+    marks = Marks(tables)
     for number in batches:
         first = number * RECORDS
         values = [
             json.dumps({"customer": n * 7 % CUSTOMERS, "amount": "1.50"}).encode()
             for n in range(first, first + RECORDS)
         ]
-        rows = bronze(spark, values).withColumn("offset", sf.col("offset") + first)
-        tables.append("bronze", rows.coalesce(1), number)
-        refine(
-            tables,
-            pipeline,
-            tables.read(spark, "bronze").where(sf.col("offset").between(first, first + RECORDS - 1)),
-            number,
-        )
+        rows = as_of_stream(bronze(spark, values).withColumn("offset", sf.col("offset") + first).coalesce(1))
+        tables.append("bronze", rows, number)
+        refine(tables, pipeline, rows, number, marks)
 
 
 def on_disk(tables: Tables, name: str) -> dict[str, int]:

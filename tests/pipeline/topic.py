@@ -63,3 +63,12 @@ def bronze(spark: SparkSession, values: Sequence[bytes | None], **columns: Any) 
     rows = [{**same, "value": value, "offset": offset} for offset, value in enumerate(values)]
     schema = columns_of(BRONZE)
     return spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema)
+
+
+def as_of_stream(rows: DataFrame) -> DataFrame:
+    """The rows as a streaming query gives them to its function: of their plan nothing is left, so a batch's offsets are not in the
+    code that Spark makes of it, which would be other code for each batch."""
+    plan = rows._jdf
+    session = rows.sparkSession
+    made = session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False)
+    return DataFrame(made, session)

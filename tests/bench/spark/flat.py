@@ -36,6 +36,7 @@ from tests.bench.progress import Progress
 from tests.bench.report import machine
 from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
 from tests.bench.terms import PARTITIONS
+from tests.pipeline.topic import as_of_stream
 
 _WORDS: Final = 2000
 _A_SECOND: Final = 1000
@@ -96,7 +97,7 @@ class Filling:
     def add(self, kind: Kind) -> tuple[float, float]:
         """Seconds and CPU seconds of one batch more."""
         number = next(self._numbers)
-        rows = _as_of_stream(_records(self._spark, kind, number * self._size, self._size))
+        rows = as_of_stream(_records(self._spark, kind, number * self._size, self._size))
         began, used = time.monotonic(), _cpu_seconds()
         self.tables.append("bronze", rows, number)
         done = refine(self.tables, pipeline, rows, number, self._marks)
@@ -177,16 +178,6 @@ def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFram
         sf.lit(None).cast("array<struct<key string, value binary>>").alias("headers"),
     )
     return rows.localCheckpoint()
-
-
-def _as_of_stream(rows: DataFrame) -> DataFrame:
-    """The rows as a streaming query gives them to its function: of their plan nothing is left, so a batch's offsets are not in the
-    code that Spark makes of it, which would be other code for each batch."""
-    plan = rows._jdf
-    session = rows.sparkSession
-    return DataFrame(
-        session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False), session
-    )
 
 
 def _jvm() -> psutil.Process:
