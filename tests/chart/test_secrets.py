@@ -1,4 +1,4 @@
-"""Secrets are no values: each is refused in one line that says where it belongs, and the Secrets that are named are mounted as files."""
+"""Secrets are no values: each is refused in one line that says where it belongs. Secrets that are named are mounted as files."""
 
 import subprocess
 from collections.abc import Callable
