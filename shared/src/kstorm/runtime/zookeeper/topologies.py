@@ -19,12 +19,15 @@ from typing import Final
 import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from kstorm.errors import ConfigError, InUseError
 from kstorm.runtime.zookeeper.client import open_client, told_errors
 
 ROOT: Final = "/kstorm-topologies"
+_NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
+"""What others may do at the root. A topology's node that has nodes below it cannot be deleted, whoever may."""
+_SHARED_ACL: Final = [*CREATOR_ALL_ACL, ACL(_NAMES_ALONE, Id("world", "anyone"))]
 
 
 class Deactivation(msgspec.Struct, frozen=True):
@@ -78,12 +81,12 @@ def report_path(topology: str, report: SpoutReport) -> str:
 
 
 def make_root(client: KazooClient) -> None:
-    """Makes the node above all topologies. It holds names only and is open to all, whoever is the first to come; what is
-    below a topology's node is for the user that made that."""
+    """Makes the node above all topologies, which holds names only. Whoever is the first to come, others may have theirs there too;
+    what is below a topology's node is for the user that made that. With a login nobody else may change the node itself."""
     if client.exists(ROOT) is None:
         client.ensure_path("/")  # a chroot, which is the user's own
         with suppress(NodeExistsError):
-            client.create(ROOT, acl=OPEN_ACL_UNSAFE)
+            client.create(ROOT, acl=_SHARED_ACL if client.default_acl else OPEN_ACL_UNSAFE)
 
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:
