@@ -104,8 +104,10 @@ def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None
 class Topologies:
     """An operator's view of a ZooKeeper's topologies. Every method raises `BrokerError` if ZooKeeper refuses."""
 
-    def __init__(self, client: KazooClient, auth: str) -> None:
+    def __init__(self, client: KazooClient, auth: str, connect: str) -> None:
         self._client, self._auth = client, auth
+        self.connect = connect
+        """Where this ZooKeeper is."""
 
     def names(self) -> Sequence[str]:
         """The topologies whose spouts have ever run with this ZooKeeper, but for those that were killed."""
@@ -120,7 +122,7 @@ class Topologies:
         names = self.names()
         if topology not in names:
             known = f"those there are: {', '.join(names)}" if names else "no spout has run with this ZooKeeper"
-            raise ConfigError(f"ZooKeeper knows no topology {topology!r}; {known}")
+            raise ConfigError(f"ZooKeeper at {self.connect} knows no topology {topology!r}; {known}")
 
     def deactivation(self, topology: str) -> Deactivation | None:
         """Who deactivated it; None if it is active."""
@@ -182,4 +184,4 @@ class Topologies:
 def open_topologies(connect: str, auth: str = "") -> Iterator[Topologies]:
     """The topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10 s."""
     with open_client(connect, auth) as client:
-        yield Topologies(client, auth)
+        yield Topologies(client, auth, connect)
