@@ -141,6 +141,7 @@ def cluster(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=name_of(engine))
+        stub.pods[0]["metadata"]["name"] = "sentences-0"  # as a process is called after its pod
 
         def scale(name: str, replicas: int) -> None:
             component = name.removeprefix("wc-")
@@ -166,7 +167,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
     assert code == 0
     assert lines == [
         f"{name}: sentences, split, acker",
-        "  Kubernetes: the context stub, namespace streams; spouts: wc-sentences-0",
+        "  Kubernetes: the context stub, namespace streams; spouts: sentences-0",
         f"  ZooKeeper: {engine.processes.zookeeper}; spouts: sentences-0",
         f"{name} is drained: 1 spout process, nothing in flight",
         "sentences: 1 → 0",

@@ -5,12 +5,13 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import deactivated_path, spouts_path
+from kstorm.runtime.zookeeper.topologies import SpoutReport, deactivated_path, report_path, spouts_path
 from tests.kubernetes_stub import KubernetesStub
 
 
@@ -100,6 +101,17 @@ def test_the_wrong_zookeeper_is_refused(both: Both) -> None:
     assert error.startswith(f"kstorm: ZooKeeper at {both.zookeeper} knows no topology '{both.name}'; ")
     assert "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams by" in error
     assert both.cluster.patches == []
+
+
+def test_another_deployment_of_that_name_is_refused(both: Both) -> None:
+    """A ZooKeeper for tests knows the topology too: its spouts are other processes than the cluster's pods."""
+    report = SpoutReport("sentences", "test-sentences-0", True, 0, 0, 30.0)
+    both.client.create(report_path(both.name, report), msgspec.json.encode(report), ephemeral=True)
+    code, told, error = both.kill("--yes")
+    assert (code, told, error.count("\n")) == (2, "", 1)
+    assert f"is another deployment in ZooKeeper at {both.zookeeper}, with the spouts test-sentences-0, than in" in error
+    assert "the context stub, namespace streams, with wc-sentences-0. Nothing was changed" in error
+    assert both.untouched
 
 
 def test_the_wrong_cluster_is_refused(both: Both) -> None:

@@ -82,9 +82,16 @@ def _of(cluster: Cluster) -> str:
 
 
 def _where(topologies: Topologies, cluster: Cluster, workloads: Sequence[Workload]) -> str:
-    """What is killed and where. The spouts' processes, as both know them, tell whether these are the same topology's."""
+    """What is killed and where. A spout's process has the name of its pod in ZooKeeper: where none is known to both, two
+    deployments bear one name, and that is a `ControlError`."""
     pods = [pod.name for workload in workloads if workload.kind == "spout" for pod in cluster.pods(workload)]
     nodes = [spout.instance for spout in topologies.spouts(workloads[0].topology)]
+    if pods and nodes and not {*pods} & {*nodes}:
+        raise ControlError(
+            f"{workloads[0].topology!r} is another deployment in ZooKeeper at {topologies.connect}, with the spouts "
+            f"{', '.join(nodes)}, than in {_of(cluster)}, with {', '.join(pods)}. Nothing was changed; "
+            "give the ZooKeeper of these pods by --zookeeper"
+        )
     return "\n".join(
         (
             f"{workloads[0].topology}: {', '.join(workload.component for workload in workloads)}",
