@@ -13,6 +13,7 @@ from tests.chart.conftest import KUBERNETES, Objects, Render, environment, one
 KNOWN = {PREFIX + name.upper() for name in Settings.__dataclass_fields__} | {
     f"{PREFIX}KAFKA_OPTIONS_FILE",
     f"{PREFIX}SCHEMA_REGISTRY_OPTIONS_FILE",
+    f"{PREFIX}SPARK_CONF_FILE",
 }
 NAME = "wordcount-pipeline"
 

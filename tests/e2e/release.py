@@ -113,7 +113,7 @@ class Release:
     def kill(self) -> None:
         """`kstorm kill --wait`. Raises `LocalError` if a pod is to run afterwards."""
         with self.kube.forwarded(self.server("zookeeper"), 2181) as zookeeper:
-            self.kstorm("kill", "--wait", "60", "--zookeeper", zookeeper)
+            self.kstorm("kill", "--yes", "--wait", "60", "--zookeeper", zookeeper)
         label = f"app.kubernetes.io/instance={NAME},kstorm.io/topology"
         for found in self.kube.items("deployments,statefulsets", "-l", label):
             if found["spec"]["replicas"]:

@@ -141,6 +141,7 @@ def cluster(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=name_of(engine))
+        stub.pods[0]["metadata"]["name"] = "sentences-0"  # as a process is called after its pod
 
         def scale(name: str, replicas: int) -> None:
             component = name.removeprefix("wc-")
@@ -157,7 +158,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
     name, text = name_of(engine), sentences(2000)
     engine.produce(text[:1500])
     engine.await_total("sentences", "acked", 100)
-    code, told, _ = kstorm("kill", name)
+    code, told, _ = kstorm("kill", name, "--yes")
     lines = [
         line
         for line in told.splitlines()
@@ -165,6 +166,9 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
     ]
     assert code == 0
     assert lines == [
+        f"{name}: sentences, split, acker",
+        "  Kubernetes: the context stub, namespace streams; spouts: sentences-0",
+        f"  ZooKeeper: {engine.processes.zookeeper}; spouts: sentences-0",
         f"{name} is drained: 1 spout process, nothing in flight",
         "sentences: 1 → 0",
         "split: 1 → 0",
@@ -175,7 +179,8 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
         ),
     ]
     assert [pod["metadata"]["name"] for pod in cluster.pods] == []
-    assert kstorm("activate", name)[2].startswith(f"kstorm: ZooKeeper knows no topology '{name}'")
+    nobody = f"kstorm: ZooKeeper at {engine.processes.zookeeper} knows no topology '{name}'"
+    assert kstorm("activate", name)[2].startswith(nobody)
     engine.produce(text[1500:])
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
     engine.processes.scale("sentences", 1)
@@ -191,7 +196,7 @@ def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, clu
     split.pause()
     engine.produce(text)
     engine.until(lambda: engine.total("sentences", "pending") > 0, 60, "something is in flight")
-    code, told, _ = kstorm("kill", name, "--wait", "1")
+    code, told, _ = kstorm("kill", name, "--yes", "--wait", "1")
     assert code == 0
     assert "trees in flight (sentences at sentences-0), after 1 s" in told
     assert "It is killed all the same; what was in flight is emitted again when it is started again" in told
@@ -206,7 +211,7 @@ def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, clu
 def test_kill_leaves_to_keda_what_keda_scales(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
     """It would be started again at once. Nothing is deactivated or scaled."""
     cluster.autoscale("split", scaled_object="wc-split")
-    code, _, error = kstorm("kill", name_of(engine))
+    code, _, error = kstorm("kill", name_of(engine), "--yes")
     assert (code, cluster.patches) == (2, [])
     assert "'split' is scaled by KEDA's ScaledObject wc-split (1 to 4), which would start it again" in error
     assert ready(engine) == "ok"
@@ -251,7 +256,9 @@ def test_a_name_that_no_spout_has_run_under(kstorm: Command, zookeeper: Embedded
     for verb in ("activate", "deactivate", "drain"):
         code, told, error = kstorm(verb, "wordcuont")
         assert (code, told) == (2, "")
-        assert error.startswith("kstorm: ZooKeeper knows no topology 'wordcuont'; those there are: ")
+        assert error.startswith(
+            f"kstorm: ZooKeeper at {zookeeper.connect} knows no topology 'wordcuont'; those there are: "
+        )
         assert topic_prefix in error
     assert client.exists(f"{ROOT}/wordcuont") is None
     client.stop()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.exceptions import NoAuthError
+from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Ownership
@@ -13,7 +14,7 @@ from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-from kstorm.runtime.zookeeper.topologies import deactivated_path
+from kstorm.runtime.zookeeper.topologies import deactivated_path, topology_path
 from kstorm.runtime.zookeeper.watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
@@ -108,6 +109,29 @@ def test_a_topology_is_watched_once_its_login_is_let_in(
         eventually(lambda: watch.remark == "deactivated", 20)
         eventually(lambda: watch.problem == "", 20)
         watch.close()
+    knowing.stop()
+    knowing.close()
+
+
+def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
+    world: World, topic_prefix: str, eventually: Eventually
+) -> None:
+    """The process is not ready, and says which node it is, until that is the login's own."""
+    connect = f"{world.connect}/{topic_prefix}"
+    knowing = make_client(connect, 10.0, LOGIN)
+    world.client.create(f"/{topic_prefix}{deactivated_path('words')}", b"by a stranger", makepath=True)
+    watch = TopologyWatch(connect, LOGIN, "words")
+    watch.start()
+    eventually(lambda: watch.not_ready, 20)
+    assert f"ZooKeeper at {connect} lets everybody change {topology_path('words')}, which" in watch.not_ready
+    assert f"the user '{USER}' (zkCli.sh, with that login: `setAcl -R {topology_path('words')} auth" in watch.not_ready
+    eventually(lambda: watch.active, 10)
+    knowing.start(30)
+    knowing.set_acls(topology_path("words"), CREATOR_ALL_ACL)
+    eventually(lambda: deactivated_path("words") in watch.not_ready, 20)
+    knowing.set_acls(deactivated_path("words"), CREATOR_ALL_ACL)
+    eventually(lambda: watch.not_ready == "" and watch.remark == "deactivated", 20)
+    watch.close()
     knowing.stop()
     knowing.close()
 

@@ -1,5 +1,6 @@
 """Settings from flags and the environment: what is taken, and the one line that a mistake costs."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,12 @@ def test_the_login_of_the_schema_registry_is_not_shown() -> None:
     """Neither that in the address nor that in the options."""
     settings = loaded(
         "--schema-registry",
-        "https://user:secret@one:1, http://two",
+        "https://user:canary@one:1, http://two",
         "--schema-registry-option",
-        "basic.auth.user.info=user:secret",
+        "basic.auth.user.info=user:canary",
     )
-    assert settings.schema_registry_options == {"basic.auth.user.info": "user:secret"}
-    assert "secret" not in repr(settings)
+    assert settings.schema_registry_options == {"basic.auth.user.info": "user:canary"}
+    assert "canary" not in repr(settings)
 
 
 def test_every_setting_explains_itself() -> None:
@@ -75,6 +76,35 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
     assert settings.kafka_options == {"a": "flag", "b": "file", "c": "variable"}
     with pytest.raises(SettingsError, match="KSTORM_PIPELINE_KAFKA_OPTIONS_FILE is '/no/such', which cannot be read"):
         loaded(KAFKA_OPTIONS_FILE="/no/such")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.driver.extraJavaOptions",
+        "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        "spark.authenticate",
+        "spark.jars",
+        "spark.ssl.enabled",
+        "spark.hadoop.fs.s3a.proxy.port",
+    ],
+)
+def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(tmp_path: Path, name: str) -> None:
+    """Spark hands it to a JVM or a pod where others see it. It may come by the variable, where nobody takes it for a secret."""
+    file = tmp_path / "conf.json"
+    file.write_text(json.dumps({"spark.hadoop.fs.s3a.secret.key": "canary-1", name: "canary-2"}))
+    with pytest.raises(SettingsError, match=f"KSTORM_PIPELINE_SPARK_CONF_FILE has {name}, which") as refused:
+        loaded(SPARK_CONF_FILE=str(file))
+    assert "canary" not in str(refused.value)
+    assert loaded(SPARK_CONF=json.dumps({name: "1"})).spark_conf == {name: "1"}
+
+
+def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
+    """What Spark hands on by itself, and not by a command line."""
+    file = tmp_path / "conf.json"
+    secrets = {"spark.hadoop.fs.s3a.secret.key": "a", "spark.authenticate.secret": "b", "spark.ssl.keyPassword": "c"}
+    file.write_text(json.dumps(secrets))
+    assert loaded(SPARK_CONF_FILE=str(file)).spark_conf == secrets
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@
 - name: KSTORM_PIPELINE_SPARK_CONF
   value: {{ toJson . | quote }}
 {{- end }}
+{{- include "kstorm.sparkConfVariable" $root }}
 {{- with .extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -127,6 +128,7 @@ readinessProbe:
   secret:
     secretName: {{ . }}
 {{- end }}
+{{- include "kstorm.sparkConfVolume" $root }}
 {{- end }}
 {{- with $root.Values.kafka.tls.existingSecret }}
 - name: tls
@@ -153,6 +155,9 @@ readinessProbe:
 - name: registry
   mountPath: /etc/kstorm/registry
   readOnly: true
+{{- end }}
+{{- if .driver }}
+{{- include "kstorm.sparkConfMount" .root }}
 {{- end }}
 {{- if .root.Values.kafka.tls.existingSecret }}
 - name: tls

@@ -5,6 +5,7 @@
 {{- $wrong = concat $wrong (include "kstorm.validateServers" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "kstorm.validateWorkloads" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "kstorm.validateExtras" . | fromJsonArray) -}}
+{{- $wrong = concat $wrong (include "kstorm.validateSecrets" . | fromJsonArray) -}}
 {{- if .Values.pipeline.enabled -}}
 {{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
 {{- end -}}
@@ -64,11 +65,6 @@
 {{- end -}}
 {{- if and $kafka.tls.clientCertificate (not $kafka.tls.existingSecret) -}}
 {{- $wrong = append $wrong "kafka.tls.clientCertificate needs kafka.tls.existingSecret, which has the certificate" -}}
-{{- end -}}
-{{- range $name, $_ := $kafka.properties -}}
-{{- if regexMatch "(password|secret|jaas|\\.pem$)" $name -}}
-{{- $wrong = append $wrong (printf "kafka.properties has %s, which is secret: put it into the Secret that kafka.existingSecret names" $name) -}}
-{{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}
 {{- end -}}

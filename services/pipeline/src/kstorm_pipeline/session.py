@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import re
 from contextlib import chdir
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.settings import is_url
+from kstorm_pipeline.settings import Mounted, is_url
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kstorm_pipeline.settings import Settings
 
 PACKAGES = (
@@ -38,18 +42,40 @@ JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.pro
 compile all that it runs often."""
 
 
+_SECRET = re.compile(r"secret|passw|passphrase|token|(access|account|private|encryption)[._-]?key", re.IGNORECASE)
+"""What is in the name of a setting that is secret."""
+
+
 def start_spark(settings: Settings) -> SparkSession:
     """Start Spark, or join the session that this process has; raises PipelineError if it does not start."""
-    builder = SparkSession.builder.appName("kstorm-pipeline").master(settings.master)
-    for name, value in {**_conf(settings), **settings.spark_conf}.items():
+    conf = {
+        "spark.app.name": "kstorm-pipeline",
+        "spark.master": settings.master,
+        **_conf(settings),
+        **settings.spark_conf,
+    }
+    builder = SparkSession.builder
+    for name, value in conf.items():
         builder = builder.config(name, value)
     try:
         with chdir(_scratch()):
+            _start_jvm(conf)
             return builder.getOrCreate()
     except PySparkException as error:
         raise PipelineError(
             f"Spark did not start ({error}); it needs Java 17 or 21, found by JAVA_HOME or PATH"
         ) from error
+
+
+def _start_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM, if this process has none.
+
+    PySpark writes all settings that it then knows on the JVM's command line, which every user of the machine may read. So it gets
+    those alone that are no secret; the session has the others set in the JVM that runs, which hands them to executors when they
+    ask.
+    """
+    shown = {name: value for name, value in conf.items() if not isinstance(value, Mounted) and not _SECRET.search(name)}
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(shown.items())))
 
 
 def _scratch() -> Path:

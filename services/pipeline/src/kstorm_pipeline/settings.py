@@ -40,6 +40,18 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|spark://.+|k8s://.+")
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 _MEMORY = re.compile(r"[1-9][0-9]*[mg]")
+_AT_START = re.compile(
+    r"spark\.(master|app\.name|home|jars|files|archives|submit|driver|executor|executorEnv|rpc|network|port"
+    r"|yarn\.appMasterEnv|kubernetes\.driverEnv"
+    r"|auth(?!enticate\.secret$)|ssl(?!.*Password))\b.*|spark\..*\.port|spark\.auth(?!enticate\.secret$).*"
+)
+"""Settings that Spark needs when a JVM starts, or hands to executors as options of Java or in their environment."""
+
+
+class Mounted(str):
+    """A value from a mounted file, which is a secret whatever its name is."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,8 @@ class Settings:
     """Login and certificates for it: `basic.auth.user.info` (`user:password`), `bearer.auth.token`, `ssl.ca.location`,
     `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`."""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More settings for Spark; they win over the pipeline's own."""
+    """More settings for Spark; they win over the pipeline's own. What is in a mounted file, or secret by its name, is on no
+    command line."""
 
     @property
     def checkpoint_root(self) -> str:
@@ -122,7 +135,7 @@ def load(arguments: Namespace, environment: Mapping[str, str], *, needs: Sequenc
             file = environment.get(PREFIX + each.name.upper() + "_FILE", "").strip()
             values[each.name] = {
                 **_json_object(each.name, text),
-                **_json_object(each.name, _text_of(each.name, file) if file else ""),
+                **_mounted(each.name, file),
                 **_pairs(each.name, given or ()),
             }
         elif given is not None or text:
@@ -293,6 +306,18 @@ def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
         # The value stays out of the message: options carry passwords.
         raise SettingsError(f"{_name(name)} cannot be read; give {or_else}a JSON object")
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+
+
+def _mounted(name: str, file: str) -> dict[str, str]:
+    """What a mounted file has; what Spark would put on a command line is refused there."""
+    found = _json_object(name, _text_of(name, file) if file else "")
+    for key in found if name == "spark_conf" else ():
+        if _AT_START.fullmatch(key):
+            raise SettingsError(
+                f"{PREFIX}SPARK_CONF_FILE has {key}, which Spark needs at its start or writes on command lines: put it into"
+                f" {PREFIX}SPARK_CONF, and secrets alone into the file"
+            )
+    return {key: Mounted(value) for key, value in found.items()}
 
 
 def _text_of(name: str, file: str) -> str:

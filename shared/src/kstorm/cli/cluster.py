@@ -39,10 +39,12 @@ _RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 class Cluster:
     """One namespace of a cluster. Every method raises `ControlError` if Kubernetes does not do what it is asked."""
 
-    def __init__(self, api: Any, namespace: str) -> None:
+    def __init__(self, api: Any, namespace: str, context: str) -> None:
         from kubernetes import client
 
         self.namespace = namespace
+        self.context = context
+        """Of the kubeconfig; empty for a pod's own cluster."""
         self._host = api.configuration.host
         self._apps, self._core = client.AppsV1Api(api), client.CoreV1Api(api)
         self._autoscaling = client.AutoscalingV2Api(api)
@@ -189,23 +191,25 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
     try:
         if file is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
             config.load_incluster_config(client_configuration=settings)
-            namespace = namespace or _OWN_NAMESPACE.read_text().strip()
+            namespace, context = namespace or _OWN_NAMESPACE.read_text().strip(), ""
         else:
             file = file or str(Path("~/.kube/config").expanduser())
             config.load_kube_config(file, context, client_configuration=settings)
-            namespace = namespace or _namespace_of(config, file, context)
+            context, of_context = _context_of(config, file, context)
+            namespace = namespace or of_context
     except Exception as error:  # noqa: BLE001 - a kubeconfig can be wrong in any way, and runs any program to log in
         raise ControlError(
             f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used ({_in_one_line(error)}); set KUBECONFIG or "
             "--context"
         ) from None
-    return Cluster(client.ApiClient(settings), namespace)
+    return Cluster(client.ApiClient(settings), namespace, context)
 
 
-def _namespace_of(config: Any, file: str, context: str | None) -> str:
+def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
+    """The name of the context that is meant, and its namespace."""
     contexts, current = config.list_kube_config_contexts(file)
     chosen = current if context is None else next(each for each in contexts if each["name"] == context)
-    return str(chosen["context"].get("namespace") or "default")
+    return str(chosen["name"]), str(chosen["context"].get("namespace") or "default")
 
 
 def _refusal(error: Any) -> str:

@@ -3,8 +3,12 @@
 Storm's `kill` removes a topology. What a Helm release installed is Helm's to remove, so this scales every workload to
 0, deletes nothing, and says what is left to do. It also removes the mark in ZooKeeper that the topology is deactivated,
 so that it emits when it is started again.
+
+Cluster and ZooKeeper are named apart, so one may be another's: a topology that either does not know is refused, and before anything
+is done both are said, and a person at a terminal is asked.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -17,7 +21,7 @@ from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.waiting import wait_until
 from kstorm.cli.workloads import Workload
-from kstorm.errors import ControlError
+from kstorm.errors import ConfigError, ControlError
 from kstorm.runtime.zookeeper.topologies import Topologies
 
 _END_SECS: Final = 120.0
@@ -29,6 +33,7 @@ def kill(
         float | None,
         typer.Option(metavar="SECS", min=0, help="Longest wait for what is in flight; else as long as it may be."),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     zookeeper: ZooKeeper = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -38,10 +43,10 @@ def kill(
     workloads = find(cluster, name)
     autoscaled = [workload.component for workload in workloads if _is_autoscaled(cluster, workload)]
     with open_zookeeper(zookeeper) as topologies:
-        if name in topologies.names():
-            _drain(topologies, name, wait)
-        else:
-            print(f"ZooKeeper has not heard of a spout of {name}: there is nothing to drain")
+        _check_known(topologies, cluster, name)
+        print(_where(topologies, cluster, workloads), flush=True)
+        _ask(name, yes)
+        _drain(topologies, name, wait)
         for workload in workloads:
             cluster.scale(workload, 0)
             print(f"{workload.component}: {workload.replicas} → 0")
@@ -58,6 +63,54 @@ def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
             "its annotation autoscaling.keda.sh/paused, or remove the release by helm uninstall"
         )
     return scaler is not None
+
+
+def _check_known(topologies: Topologies, cluster: Cluster, name: str) -> None:
+    """A ZooKeeper that has never heard of it is another one's, or its spouts have never run."""
+    try:
+        topologies.check(name)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. Nothing was changed. Give the ZooKeeper of the topology in {_of(cluster)} by --zookeeper; if its spouts "
+            "have never run, there is nothing to drain, and `kstorm scale` or `helm uninstall` is enough"
+        ) from None
+
+
+def _of(cluster: Cluster) -> str:
+    context = f"the context {cluster.context}" if cluster.context else "the cluster of this pod"
+    return f"{context}, namespace {cluster.namespace}"
+
+
+def _where(topologies: Topologies, cluster: Cluster, workloads: Sequence[Workload]) -> str:
+    """What is killed and where. A spout's process has the name of its pod in ZooKeeper: where none is known to both, two
+    deployments bear one name, and that is a `ControlError`."""
+    pods = [pod.name for workload in workloads if workload.kind == "spout" for pod in cluster.pods(workload)]
+    nodes = [spout.instance for spout in topologies.spouts(workloads[0].topology)]
+    if pods and nodes and not {*pods} & {*nodes}:
+        raise ControlError(
+            f"{workloads[0].topology!r} is another deployment in ZooKeeper at {topologies.connect}, with the spouts "
+            f"{', '.join(nodes)}, than in {_of(cluster)}, with {', '.join(pods)}. Nothing was changed; "
+            "give the ZooKeeper of these pods by --zookeeper"
+        )
+    return "\n".join(
+        (
+            f"{workloads[0].topology}: {', '.join(workload.component for workload in workloads)}",
+            f"  Kubernetes: {_of(cluster)}; spouts: {', '.join(pods) or 'none'}",
+            f"  ZooKeeper: {topologies.connect}; spouts: {', '.join(nodes) or 'none'}",
+        )
+    )
+
+
+def _ask(name: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ControlError(
+            f"nobody can be asked whether to kill {name!r} there, and nothing was changed: give --yes if that is right"
+        )
+    if not typer.confirm(f"Kill {name} there?"):
+        print("nothing was changed")
+        raise typer.Exit(1)
 
 
 def _drain(topologies: Topologies, name: str, wait: float | None) -> None:

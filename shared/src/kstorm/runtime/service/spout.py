@@ -136,6 +136,11 @@ class SpoutDriver(Driver[SpoutEngine]):
             self._watch_problem = problem
             self.log.warning("control", says=problem or "ZooKeeper is heard again")
 
+    @property
+    def not_ready(self) -> str:
+        """Nor is it while everybody may say whether it is to emit."""
+        return super().not_ready or self._watch.not_ready
+
     def components(self) -> Iterable[tuple[int, Component]]:
         """See `Driver.components`."""
         return [(task.task_id, task.spout) for task in self.engine.tasks]

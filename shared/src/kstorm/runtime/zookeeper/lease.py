@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 
 from kstorm.kafka.ports import Ownership, Partition
+from kstorm.runtime.zookeeper.acl import check_own
 from kstorm.runtime.zookeeper.session import Job
 
 log = logging.getLogger(__name__)
@@ -38,11 +39,15 @@ def lock_path(root: str, partition: Partition) -> str:
 class Lease(Job):
     """A partition's lock, and the right to write its node. `wake` is called when the lock may be free.
 
-    `queued` and `leaving` say what is wanted of it, `ownership`, `data` and `gone` how it stands.
+    `queued` and `leaving` say what is wanted of it, `ownership`, `data` and `gone` how it stands. With a login, `auth`, it is not
+    held while everybody may change its node.
     """
 
-    def __init__(self, root: str, partition: Partition, owner: dict[str, Any], wake: Callable[..., None]) -> None:
+    def __init__(
+        self, root: str, partition: Partition, owner: dict[str, Any], wake: Callable[..., None], auth: str = ""
+    ) -> None:
         self.path = node_path(root, partition)
+        self._auth, self._obeyed = auth, (root, self.path)
         self.ownership = Ownership.WAITING
         """How the lock stands."""
         self.data = NOTHING
@@ -124,6 +129,7 @@ class Lease(Job):
         """The first time: learns what is stored, and fences whoever wrote it, or is about to be the first to write."""
         if not self._lock(client):
             return Ownership.WAITING
+        check_own(client, self._auth, self._obeyed)
         try:
             data, stat = client.get(self.path)
             stat = client.set(self.path, data, version=stat.version)
@@ -142,6 +148,7 @@ class Lease(Job):
         """After a lost session: takes the lock again, and looks whether it was someone else's in between."""
         if not self._lock(client):
             return Ownership.WAITING
+        check_own(client, self._auth, self._obeyed)
         try:
             data, stat = client.get(self.path)
         except NoNodeError:

@@ -84,7 +84,7 @@ class ZooKeeperOffsetStores:
             "host": socket.gethostname(),
             "pid": os.getpid(),
         }
-        return ZooKeeperOffsets(session, config, owner)
+        return ZooKeeperOffsets(session, config, owner, self._auth)
 
     def _session(self, connect: str) -> ZooKeeperSession:
         if self._lent is not None and self._lent.connect == connect:
@@ -103,10 +103,10 @@ class ZooKeeperOffsetStores:
 class ZooKeeperOffsets:
     """An `OffsetStore`: the offsets and locks of one spout task."""
 
-    def __init__(self, session: "Session", config: SpoutConfig, owner: dict[str, Any]) -> None:
+    def __init__(self, session: "Session", config: SpoutConfig, owner: dict[str, Any], auth: str = "") -> None:
         self._session = session
         self._config = config
-        self._owner = owner
+        self._owner, self._auth = owner, auth
         self._leases: dict[Partition, Lease] = {}
         self._leaving: list[Lease] = []
 
@@ -115,7 +115,8 @@ class ZooKeeperOffsets:
         lease = self._leases.get(partition)
         if lease is None:
             root = self._config.zk_path_of(partition.topic)
-            lease = self._leases[partition] = Lease(root, partition, self._owner, self._session.wake)
+            lease = Lease(root, partition, self._owner, self._session.wake, self._auth)
+            self._leases[partition] = lease
             self._session.add(lease)
         return lease.ownership
 

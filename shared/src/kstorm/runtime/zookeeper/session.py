@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoAuthError
 
+from kstorm.runtime.zookeeper.acl import OpenToAllError
 from kstorm.runtime.zookeeper.client import NOT_NOW, is_ended, make_client, not_allowed, not_let_in
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Job:
     path: str
     """The node to name if ZooKeeper refuses."""
     refusal: str = ""
-    """Why ZooKeeper refused the last turn; empty if it did not. Kept by the session."""
+    """What ZooKeeper did or has that the last turn came to nothing; empty if it did not. Kept by the session."""
     rests_until: float = 0.0
     """No turn before this moment of the steady clock. Kept by the session."""
     gone: bool = False
@@ -135,7 +136,7 @@ class ZooKeeperSession:
         """Why these jobs cannot be done, if so for 2 s or more; empty if they can. `meanwhile`: what that means."""
         refusal = self._refusal or next((job.refusal for job in jobs if job.refusal), "")
         if self._refusal or (refusal and self._connected):
-            return f"ZooKeeper at {self.connect} refuses: {refusal}"
+            return f"ZooKeeper at {self.connect} {refusal}"
         if self._connected or time.monotonic() - self._since <= _UNREACHABLE_SECS:
             return ""
         return f"ZooKeeper at {self.connect} cannot be reached: {meanwhile}"
@@ -162,7 +163,7 @@ class ZooKeeperSession:
                 for job in self._jobs:
                     job.lost()
                 if is_ended(self._client):
-                    self._refusal, self._ended = not_let_in(self._auth), True
+                    self._refusal, self._ended = f"refuses: {not_let_in(self._auth)}", True
             self.changed.notify_all()
 
     def _work(self) -> None:
@@ -213,14 +214,17 @@ class ZooKeeperSession:
         except NOT_NOW as error:
             log.debug("%s waits: %r", job.path, error)
             rest = _AFTER_FAILURE_SECS
+        except OpenToAllError as error:
+            job.refusal, rest = str(error), _AFTER_REFUSAL_SECS
         except KazooException as error:
             allowed = not isinstance(error, NoAuthError)
-            job.refusal = f"{type(error).__name__} at {job.path}" if allowed else not_allowed(self._auth, job.path)
+            why = f"{type(error).__name__} at {job.path}" if allowed else not_allowed(self._auth, job.path)
+            job.refusal = f"refuses: {why}"
             rest = _AFTER_REFUSAL_SECS
         except Exception as error:  # the thread must not die silently: all other jobs need it
             if not job.refusal:
                 log.exception("%s", job.path)
-            job.refusal = f"{type(error).__name__} at {job.path}: {error}"
+            job.refusal = f"refuses: {type(error).__name__} at {job.path}: {error}"
             rest = _AFTER_REFUSAL_SECS
         else:
             self._refusal = job.refusal = ""

@@ -19,12 +19,15 @@ from typing import Final
 import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from kstorm.errors import ConfigError, InUseError
 from kstorm.runtime.zookeeper.client import open_client, told_errors
 
 ROOT: Final = "/kstorm-topologies"
+_NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
+"""What others may do at the root. A topology's node that has nodes below it cannot be deleted, whoever may."""
+_SHARED_ACL: Final = [*CREATOR_ALL_ACL, ACL(_NAMES_ALONE, Id("world", "anyone"))]
 
 
 class Deactivation(msgspec.Struct, frozen=True):
@@ -78,12 +81,12 @@ def report_path(topology: str, report: SpoutReport) -> str:
 
 
 def make_root(client: KazooClient) -> None:
-    """Makes the node above all topologies. It holds names only and is open to all, whoever is the first to come; what is
-    below a topology's node is for the user that made that."""
+    """Makes the node above all topologies, which holds names only. Whoever is the first to come, others may have theirs there too;
+    what is below a topology's node is for the user that made that. With a login nobody else may change the node itself."""
     if client.exists(ROOT) is None:
         client.ensure_path("/")  # a chroot, which is the user's own
         with suppress(NodeExistsError):
-            client.create(ROOT, acl=OPEN_ACL_UNSAFE)
+            client.create(ROOT, acl=_SHARED_ACL if client.default_acl else OPEN_ACL_UNSAFE)
 
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:
@@ -101,8 +104,10 @@ def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None
 class Topologies:
     """An operator's view of a ZooKeeper's topologies. Every method raises `BrokerError` if ZooKeeper refuses."""
 
-    def __init__(self, client: KazooClient, auth: str) -> None:
+    def __init__(self, client: KazooClient, auth: str, connect: str) -> None:
         self._client, self._auth = client, auth
+        self.connect = connect
+        """Where this ZooKeeper is."""
 
     def names(self) -> Sequence[str]:
         """The topologies whose spouts have ever run with this ZooKeeper, but for those that were killed."""
@@ -117,7 +122,7 @@ class Topologies:
         names = self.names()
         if topology not in names:
             known = f"those there are: {', '.join(names)}" if names else "no spout has run with this ZooKeeper"
-            raise ConfigError(f"ZooKeeper knows no topology {topology!r}; {known}")
+            raise ConfigError(f"ZooKeeper at {self.connect} knows no topology {topology!r}; {known}")
 
     def deactivation(self, topology: str) -> Deactivation | None:
         """Who deactivated it; None if it is active."""
@@ -179,4 +184,4 @@ class Topologies:
 def open_topologies(connect: str, auth: str = "") -> Iterator[Topologies]:
     """The topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10 s."""
     with open_client(connect, auth) as client:
-        yield Topologies(client, auth)
+        yield Topologies(client, auth, connect)

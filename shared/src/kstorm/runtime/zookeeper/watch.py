@@ -2,7 +2,8 @@
 `kstorm.runtime.zookeeper.topologies`.
 
 The rule: **the last that was heard holds.** While ZooKeeper is away a topology stays as it is. Before ZooKeeper has said
-anything a process waits a few seconds and then is active, since a topology may well run without any ZooKeeper.
+anything a process waits a few seconds and then is active, since a topology may well run without any ZooKeeper. With a login,
+what everybody may change says nothing: see `kstorm.runtime.zookeeper.acl`.
 """
 
 import time
@@ -13,6 +14,7 @@ import msgspec
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 
+from kstorm.runtime.zookeeper.acl import OpenToAllError, check_own
 from kstorm.runtime.zookeeper.session import Job, ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import (
     Deactivation,
@@ -22,6 +24,7 @@ from kstorm.runtime.zookeeper.topologies import (
     read_deactivation,
     report_path,
     spouts_path,
+    topology_path,
 )
 
 _FIRST_LOOK_SECS: Final = 5.0
@@ -38,12 +41,14 @@ class TopologyWatch(Job):
     look_every_secs = 5.0  # many processes may do so
 
     def __init__(self, connect: str, auth: str, topology: str, session: ZooKeeperSession | None = None) -> None:
-        self._topology = topology
+        self._topology, self._auth = topology, auth
         self._session = ZooKeeperSession(connect, auth) if session is None else session
         self._owns_session = session is None
         self.path = spouts_path(topology)
+        self._obeyed = (topology_path(topology), deactivated_path(topology), self.path)
         self._look = True
         self._answered = False
+        self._distrusts = False
         self._started = time.monotonic()
         self._deactivation: Deactivation | None = None
         self._report: SpoutReport | None = None
@@ -79,6 +84,11 @@ class TopologyWatch(Job):
             f"the topology stays {holds}, whatever is asked for meanwhile; check that address, or leave it if there is no "
             "ZooKeeper",
         )
+
+    @property
+    def not_ready(self) -> str:
+        """Why the process is not ready for its part: what it would obey, everybody may change. Empty if that is not so."""
+        return self.problem if self._distrusts else ""
 
     def tell(self, report: SpoutReport) -> None:
         """What the process does now. It is written if that it emits changed, and its trees only while it does not."""
@@ -123,13 +133,15 @@ class TopologyWatch(Job):
             self._look = False
             report = self._report if self._due() else None
         try:
+            check_own(client, self._auth, self._obeyed)
             deactivation = self._read(client)
             with lock:
-                self._deactivation, self._answered = deactivation, True
+                self._deactivation, self._answered, self._distrusts = deactivation, True, False
             if report is not None:
                 self._write(client, report)
-        except KazooException:
+        except KazooException as error:
             self._look = True
+            self._distrusts = self._distrusts or isinstance(error, OpenToAllError)
             raise
 
     def _woken(self, _event: Any) -> None:

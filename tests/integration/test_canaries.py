@@ -1,0 +1,151 @@
+"""A canary in every input that may hold a secret, each broken in another way: no command, service or pipeline sings it.
+
+What they say while all is well is in `test_security.py` and in `tests/pipeline/test_secrets.py`, what the chart renders in
+`tests/chart/test_secrets.py`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kstorm.cli.__main__ import main
+from kstorm_pipeline.__main__ import main as pipeline
+from tests.integration.service import start_service
+from tests.kubernetes_stub import KubernetesStub
+
+CANARY = "canary-Pa55"
+UNREADABLE = {
+    "KSTORM_KAFKA_PROPERTIES": (f'{{"sasl.password": "{CANARY}', f'{{"sasl.password": ["{CANARY}"]}}', CANARY),
+    "KSTORM_ZOOKEEPER_AUTH": (CANARY, f"digest:{CANARY}", f"plain:her:{CANARY}", f"digest:her:{CANARY} two"),
+}
+"""What is no setting at all, as a variable and as a file."""
+UNUSABLE = (
+    {"sasl.pasword": CANARY},
+    {"security.protocol": "ssl", "ssl.key.pem": CANARY},
+    {"security.protocol": "ssl", "ssl.ca.pem": CANARY},
+)
+"""What librdkafka refuses as soon as a client is made."""
+ASK_KAFKA = (
+    ("produce", "words"),
+    ("consume", "words"),
+    ("prepare",),
+    ("probe", "--source", "lines", "--sink", "words"),
+)
+ASK_ZOOKEEPER = (
+    ("activate", "words"),
+    ("deactivate", "words"),
+    ("drain", "words"),
+    ("offsets", "show", "--topology", "tests.integration.topologies:wordcount"),
+)
+ASK_KUBERNETES = (
+    ("topology", "list"),
+    ("topology", "status", "words"),
+    ("scale", "words", "split=1"),
+    ("restart", "words"),
+    ("logs", "words"),
+    ("kill", "words", "--yes"),
+)
+
+
+def given(tmp_path: Path, variable: str, text: str) -> Iterator[dict[str, str]]:
+    """The setting as a variable, and as a file."""
+    yield {variable: text}
+    file = tmp_path / "mounted"
+    file.write_text(text)
+    yield {f"{variable}_FILE": str(file)}
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Set what the commands need, and no login; nobody listens at these addresses."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("KAFKA_PROPERTIES", "KAFKA_PROPERTIES_FILE", "ZOOKEEPER_AUTH", "ZOOKEEPER_AUTH_FILE"):
+        monkeypatch.delenv(f"KSTORM_{name}", raising=False)
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    monkeypatch.setenv("KSTORM_ZOOKEEPER", "127.0.0.1:1")
+    monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:wordcount")
+    monkeypatch.setenv("KSTORM_TEST_PREFIX", "unused")
+
+
+def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
+    """All that a command of `kstorm` writes; it ends in one line."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    told = capfd.readouterr()
+    assert ended.value.code == 2, (words, told)
+    assert "Traceback" not in told.err
+    assert told.err.startswith("kstorm: "), (words, told.err)
+    return told.out + told.err
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("words", [*ASK_KAFKA, *ASK_ZOOKEEPER], ids=" ".join)
+def test_no_command_sings(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Whatever is wrong with a login."""
+    for variable, texts in UNREADABLE.items():
+        for text in texts:
+            for setting in given(tmp_path, variable, text):
+                with monkeypatch.context() as patch:
+                    for name, value in setting.items():
+                        patch.setenv(name, value)
+                    assert CANARY not in sung(capfd, words)
+    for properties in UNUSABLE if words in ASK_KAFKA else ():
+        with monkeypatch.context() as patch:
+            patch.setenv("KSTORM_KAFKA_PROPERTIES", json.dumps(properties))
+            assert CANARY not in sung(capfd, words)
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("words", ASK_KUBERNETES, ids=" ".join)
+def test_no_command_sings_of_its_cluster(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Whose token is refused, or whose kubeconfig is broken right behind it."""
+    with KubernetesStub() as stub:
+        stub.status = 401
+        file = stub.write_kubeconfig(tmp_path / "config")
+        config = json.loads(file.read_text())
+        config["users"][0]["user"]["token"] = CANARY
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        for text in (
+            json.dumps(config),
+            json.dumps(config).replace(CANARY, f"{CANARY}\\"),
+            f"users: [{{token: {CANARY}",
+        ):
+            file.write_text(text)
+            assert CANARY not in sung(capfd, words)
+
+
+@pytest.mark.parametrize("kind", ["spout", "bolt", "acker"])
+def test_no_service_sings(kind: str, tmp_path: Path) -> None:
+    """Of what it cannot start with."""
+    texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
+    broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][::3]
+    component: Mapping[str, str] = {
+        "spout": {"KSTORM_COMPONENT": "sentences"},
+        "bolt": {"KSTORM_COMPONENT": "split"},
+    }.get(kind, {})
+    for setting in (*broken, *({"KSTORM_KAFKA_PROPERTIES": json.dumps(each)} for each in UNUSABLE[:2])):
+        ended = start_service(kind, tmp_path, **component, **setting)
+        assert ended.returncode == 2, (setting, ended.stderr)
+        assert CANARY not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("name", ["KAFKA_OPTIONS", "SPARK_CONF", "SCHEMA_REGISTRY_OPTIONS"])
+def test_no_pipeline_sings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of settings that it cannot read, or may not have from a file."""
+    texts = [f'{{"a.password": "{CANARY}', f'["{CANARY}"]', CANARY]
+    for text in texts:
+        for setting in given(tmp_path, f"KSTORM_PIPELINE_{name}", text):
+            with monkeypatch.context() as patch:
+                for variable, value in setting.items():
+                    patch.setenv(variable, value)
+                assert pipeline(["summary", "--tables", str(tmp_path)]) == 2
+                told = capfd.readouterr()
+                assert CANARY not in told.out + told.err

@@ -1,0 +1,196 @@
+"""With a login, what kstorm makes in ZooKeeper is the login's own, and what everybody may change is not obeyed. By digest, on a
+ZooKeeper that anybody may use."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl
+
+from kstorm.kafka.ports import Ownership
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.zookeeper.client import make_client
+from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
+from kstorm.runtime.zookeeper.topologies import (
+    ROOT,
+    SpoutReport,
+    deactivated_path,
+    report_path,
+    spouts_path,
+    topology_path,
+)
+from kstorm.runtime.zookeeper.watch import TopologyWatch
+from tests.conftest import Eventually
+from tests.integration.engine import Engine, running
+from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
+
+LOGIN = "digest:her:secret"
+REPORT = SpoutReport("lines", "lines-0", True, 0, 0, 30.0)
+
+
+class Place:
+    """A chroot of a test's own, with a client that has no login and one that has ours."""
+
+    def __init__(self, zookeeper: str, chroot: str) -> None:
+        self.connect = f"{zookeeper}/{chroot}"
+        above = KazooClient(zookeeper)
+        above.start(30)
+        above.create(f"/{chroot}")
+        above.stop()
+        above.close()
+        self.stranger = KazooClient(self.connect)
+        self.own = make_client(self.connect, 10.0, LOGIN)
+        for client in (self.stranger, self.own):
+            client.start(30)
+        self.watches: list[TopologyWatch] = []
+
+    def watch(self, login: str = LOGIN) -> TopologyWatch:
+        """A spout's process, of the topology `words`."""
+        made = TopologyWatch(self.connect, login, "words")
+        made.tell(REPORT)
+        made.start()
+        self.watches.append(made)
+        return made
+
+    def close(self) -> None:
+        for watch in self.watches:
+            watch.close()
+        for client in (self.stranger, self.own):
+            client.stop()
+            client.close()
+
+
+@pytest.fixture
+def place(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Place]:
+    """Give one."""
+    made = Place(zookeeper.connect, topic_prefix)
+    yield made
+    made.close()
+
+
+def test_what_a_spout_makes_is_for_its_login_alone(place: Place, eventually: Eventually) -> None:
+    """Others may have topologies there too, and change nothing else: neither the node above all, nor who may."""
+    watch = place.watch()
+    eventually(lambda: place.own.exists(report_path("words", REPORT)), 20)
+    for path in (topology_path("words"), spouts_path("words"), report_path("words", REPORT)):
+        acl, _ = place.own.get_acls(path)
+        assert [(entry.acl_list, entry.id.scheme) for entry in acl] == [(["ALL"], "digest")]
+    changes: list[Callable[[], object]] = [
+        lambda: place.stranger.create(deactivated_path("words")),
+        lambda: place.stranger.delete(spouts_path("words")),
+        lambda: place.stranger.set(ROOT, b"mine"),
+        lambda: place.stranger.set_acls(ROOT, OPEN_ACL_UNSAFE),
+    ]
+    for change in changes:
+        with pytest.raises(NoAuthError):
+            change()
+    place.stranger.create(topology_path("theirs"))
+    place.stranger.delete(topology_path("theirs"))
+    assert (watch.active, watch.problem, watch.not_ready) == (True, "", "")
+
+
+def test_a_node_that_everybody_may_change_is_not_obeyed(place: Place, eventually: Eventually) -> None:
+    """The topology stays as it was, active here; the process is not ready, and says which node and what to do, until it is done."""
+    place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
+    watch = place.watch()
+    eventually(lambda: watch.not_ready, 20)
+    assert watch.not_ready == (
+        f"ZooKeeper at {place.connect} lets everybody change /kstorm-topologies/words, which is not obeyed with a login: give it "
+        "to the user 'her' (zkCli.sh, with that login: `setAcl -R /kstorm-topologies/words auth::cdrwa`), or delete it while no "
+        "spout of it runs"
+    )
+    eventually(lambda: watch.active, 10)
+    assert place.own.exists(report_path("words", REPORT)) is None
+    place.own.set_acls(topology_path("words"), CREATOR_ALL_ACL)
+    eventually(lambda: "/kstorm-topologies/words/deactivated" in watch.not_ready, 20)
+    place.own.delete(deactivated_path("words"))
+    eventually(lambda: watch.not_ready == "" and place.own.exists(report_path("words", REPORT)), 20)
+    place.own.create(deactivated_path("words"))
+    eventually(lambda: watch.remark == "deactivated", 20)
+    assert watch.not_ready == ""
+
+
+def test_a_topology_that_a_stranger_has_made_is_not_obeyed(place: Place, eventually: Eventually) -> None:
+    """Though nobody else may change it: it is not the login's."""
+    place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
+    acl = [make_digest_acl("him", "other", all=True), make_acl("world", "anyone", read=True)]
+    for path in (deactivated_path("words"), topology_path("words")):
+        place.stranger.set_acls(path, acl)
+    watch = place.watch()
+    eventually(lambda: "the user 'her' may not use" in watch.problem, 20)
+    eventually(lambda: watch.active, 10)
+    assert watch.remark == ""
+
+
+def test_without_a_login_who_comes_first_is_obeyed(place: Place, eventually: Eventually) -> None:
+    """There nobody can be told from anybody."""
+    place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
+    watch = place.watch("")
+    eventually(lambda: watch.remark == "deactivated", 20)
+    assert (watch.active, watch.problem, watch.not_ready) == (False, "", "")
+
+
+@pytest.mark.parametrize("which", ["node", "folder"])
+def test_an_offset_that_everybody_may_change_is_not_read(
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually, which: str
+) -> None:
+    """It was stored without a login, say. Nothing is read before it is the login's own."""
+    world = World(zookeeper.connect, topic_prefix)
+    own = make_client(zookeeper.connect, 10.0, LOGIN)
+    own.start(30)
+    try:
+        save(world.held(eventually), 7)
+        world.processes.pop().close()
+        folder = world.config.zk_path
+        left, given = (world.node, folder) if which == "node" else (folder, world.node)
+        own.set_acls(given, CREATOR_ALL_ACL)
+        world.processes.append(ZooKeeperOffsetStores(zookeeper.connect, SESSION_SECS, LOGIN))
+        store = world.store(world.processes[-1])
+        store.acquire(P0)
+        eventually(store.problem, 20)
+        assert f"lets everybody change {left}, which is not obeyed with a login" in str(store.problem())
+        assert store.acquire(P0) is Ownership.WAITING
+        own.set_acls(left, CREATOR_ALL_ACL)
+        eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+        assert store.stored_offset(P0) == 7
+        eventually(lambda: store.problem() is None, 20)
+    finally:
+        own.stop()
+        own.close()
+        world.close()
+
+
+@pytest.fixture
+def engine(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    place: Place,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Engine]:
+    """Run the word count with a login."""
+    settings = {"KSTORM_ZOOKEEPER": place.connect, "KSTORM_ZOOKEEPER_AUTH": LOGIN}
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as found:
+        yield found
+
+
+def test_a_spout_that_a_stranger_would_silence_is_not_ready(engine: Engine, place: Place) -> None:
+    """It emits meanwhile, as it did; and is ready again when the node is its user's."""
+    name = engine.processes.topology.name
+    place.own.set_acls(topology_path(name), OPEN_ACL_UNSAFE)
+
+    def status(what: str) -> object:
+        return (engine.worker("sentences-0").status() or {}).get(what)
+
+    told = f"lets everybody change {topology_path(name)}, which is not obeyed"
+    engine.until(lambda: told in str(status("not_ready")), 60, "the spout says that it does not obey")
+    place.stranger.create(deactivated_path(name), b"by a stranger")
+    engine.produce(["the cow", "the moon"])
+    engine.until(lambda: engine.total("sentences", "acked") == 2, 60, "it emits")
+    assert status("active") is True
+    place.stranger.delete(deactivated_path(name))
+    place.own.set_acls(topology_path(name), CREATOR_ALL_ACL)
+    engine.until(lambda: status("not_ready") == "", 60, "it is ready again")

@@ -1,0 +1,116 @@
+"""Secrets by mounted files: Spark has them, and nobody who looks at its processes, at the log or at the pages."""
+
+import json
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kstorm.local.jars import spark_jars
+from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+from kstorm.local.servers import EmbeddedKafka
+from tests.pipeline.conftest import await_condition
+from tests.pipeline.sink import Sink
+
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+PIPELINE = """
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kstorm_pipeline import Pipeline
+
+pipeline = Pipeline()
+
+
+@pipeline.batch
+def note(fresh, batch):
+    context = SparkSession.active().sparkContext
+    keys = [context._jsc.hadoopConfiguration().get(f"fs.s3a.{name}") for name in ("secret.key", "session.token")]
+    found = [*keys, context.getConf().get("spark.words.own")]
+    Path(os.environ["TOLD"]).write_text(" ".join(found))
+"""
+IN_FILES = {
+    "SPARK_CONF": {"spark.hadoop.fs.s3a.secret.key": "canary-key", "spark.words.own": "canary-unnamed"},
+    "KAFKA_OPTIONS": {"ssl.truststore.password": "canary-kafka"},
+    "SCHEMA_REGISTRY_OPTIONS": {"basic.auth.user.info": "words:canary-registry"},
+}
+BY_VARIABLE = {"spark.hadoop.fs.s3a.session.token": "canary-variable"}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Write the files, and say where they are; one secret setting comes by its variable."""
+    (tmp_path / "noting.py").write_text(PIPELINE)
+    given = {"TOLD": str(tmp_path / "told"), "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    for name, content in IN_FILES.items():
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(content))
+        given[f"KSTORM_PIPELINE_{name}_FILE"] = str(file)
+    return {**spark_environment(), **given, "KSTORM_PIPELINE_SPARK_CONF": json.dumps(BY_VARIABLE)}
+
+
+def page(port: int, name: str) -> str:
+    """A page of the run; empty while there is none."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
+            text: str = answer.read().decode()
+    except OSError:
+        return ""
+    return text
+
+
+def processes(pid: int) -> Iterator[tuple[str, str]]:
+    """Command line and environment of a process and of all that it has started."""
+    for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # one may end just now
+            yield " ".join(each.cmdline()), json.dumps(each.environ())
+
+
+def test_nobody_sees_what_is_mounted(kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path) -> None:
+    """Neither in a command line nor in an environment, of driver, executor and all that they start. What the user himself puts
+    into a variable is in the environment of his processes, and in no command line."""
+    port, told = reserve_port(), tmp_path / "told"
+    sink = Sink(kafka.bootstrap)
+    sink.sentence(1, "the cat")
+    sink.flush()
+    jars = ",".join(f"local:{jar}" for jar in spark_jars())
+    flags = {
+        "bootstrap-servers": kafka.bootstrap,
+        "topic": sink.topic,
+        "tables": tmp_path / "tables",
+        "pipeline": "noting:pipeline",
+        "trigger": "continuous",
+        "http-port": port,
+        "master": "local-cluster[1,1,512]",
+        "spark-conf": "spark.executor.memory=512m",
+        "shuffle-partitions": 1,
+        "driver-java-options": SHORT_RUN_OPTIONS,
+        "jars": jars,
+    }
+    command = [sys.executable, "-m", "kstorm_pipeline", "run", *(f"--{name}={value}" for name, value in flags.items())]
+    run = ManagedProcess("driver", command, workdir=tmp_path, environment=environment)
+    run.start()
+    try:
+        await_condition(lambda: told.exists() or not run.alive, 240)
+        assert run.alive, run.log_path.read_text()
+        commands, environments = zip(*processes(run.pid), strict=True)
+        pages = [page(port, name) for name in ("metrics", "readyz", "livez")]
+    finally:
+        run.stop(60)
+    assert told.read_text() == "canary-key canary-variable canary-unnamed"
+    assert any(EXECUTOR in each for each in commands)
+    assert "kstorm_pipeline_rows_total" in pages[0]
+    log = run.log_path.read_text()
+    seen = "\n".join((*commands, *pages, log))
+    assert "canary" not in seen
+    own = json.dumps(json.dumps(BY_VARIABLE))
+    assert "canary" not in "\n".join(environments).replace(own, "")
