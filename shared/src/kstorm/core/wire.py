@@ -88,7 +88,7 @@ class CompletionFrame(Struct, array_like=True):
 
 
 Frame = TupleFrame | AckFrame | CompletionFrame
-_F = TypeVar("_F", TupleFrame, AckFrame, CompletionFrame)
+F = TypeVar("F", TupleFrame, AckFrame, CompletionFrame)
 
 
 class _Head(Struct, array_like=True):
@@ -129,7 +129,7 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
     return data
 
 
-def decode(kind: type[_F], data: bytes | None) -> _F:
+def decode(kind: type[F], data: bytes | None) -> F:
     """Reads a record value; raises `FrameError` saying what is wrong with it.
 
     A frame of tuples some of which do not decode comes back as what is `Salvaged` of it.
@@ -142,12 +142,12 @@ def decode(kind: type[_F], data: bytes | None) -> _F:
     if read is None:
         version, read = _look_closer(kind, data, readers)
     try:
-        frame: _F = read(data)
+        frame: F = read(data)
     except UNREADABLE as error:
         salvaged = _salvaged(data) if kind is TupleFrame else None
         if salvaged is None:
             raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
-        frame = cast("_F", salvaged)
+        frame = cast("F", salvaged)
     if frame.version != version:
         raise _not_read(kind, frame.version, readers)
     if type(frame) is TupleFrame:

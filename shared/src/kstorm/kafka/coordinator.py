@@ -338,6 +338,8 @@ class PartitionCoordinator(ABC):
         self._collector.report_error(BrokerError(fault.reason))
         self._look_soon(now)
         slot = self._slots.get(fault.partition) if fault.partition else None
+        if slot is not None and slot.manager is not None and fault.undecodable is not None:
+            self._assign(slot.manager, slot.manager.pass_over(*fault.undecodable, fault.reason))
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True
             slot.rest_until = now + self._config.hosts.refresh_freq_secs

@@ -30,7 +30,8 @@ from kstorm.core.engine.units import Progress, Unit
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
-from kstorm.errors import FencedError
+from kstorm.core.wire import F, decode
+from kstorm.errors import FencedError, FrameError
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -283,6 +284,12 @@ class Engine(Generic[T]):
         for found in outbox.too_large:
             self.journal.error(found.error(), "emitting", found.task)
         outbox.too_large.clear()
+
+    def _frame(self, kind: type[F], record: Record) -> F:
+        """What a record holds; raises `FrameError` saying why it is no frame."""
+        if record.undecodable:
+            raise FrameError(record.undecodable)
+        return decode(kind, record.value)
 
     def _dead_letter(self, record: Record, reason: str, unit: Unit, topic: str, partition: int) -> None:
         """Puts a record of an internal topic that cannot be used into the dead letters."""
