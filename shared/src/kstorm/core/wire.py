@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from kstorm.core.extent import MOST_VALUES, within
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
 
@@ -126,6 +127,8 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
         _skip(data)
     except msgspec.DecodeError as error:
         raise ValueError(f"a msgspec.Raw in it is not one value of MessagePack: {error}") from None
+    if not within(data):
+        raise ValueError(f"it holds more than {MOST_VALUES:,} values, and a frame of those is not read")
     return data
 
 
@@ -136,6 +139,8 @@ def decode(kind: type[F], data: bytes | None) -> F:
     """
     if data is None:
         raise FrameError(f"a record without a value is no {kind.__name__}")
+    if not within(data):
+        raise FrameError(f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does")
     readers = READERS[kind]
     version = data[1] if len(data) > 1 else -1  # the second byte of a short array that begins with a small number
     read = readers.get(version)

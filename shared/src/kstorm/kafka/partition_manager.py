@@ -112,7 +112,9 @@ class PartitionManager:
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
-        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(config.scheme)
+        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(
+            config.scheme, config.max_message_bytes
+        )
         self._retry: FailedMessageRetryManager = make_retry_manager(config)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
