@@ -79,7 +79,10 @@ class Tables:
         return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
 
     def create(
-        self, spark: SparkSession, schemas: Mapping[str, StructType], properties: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        spark: SparkSession,
+        schemas: Mapping[str, StructType],
+        properties: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Create the tables that are missing, with these columns and, by name, these properties."""
         for name, schema in schemas.items():
