@@ -123,7 +123,7 @@ def test_a_frame_takes_no_more_than_there_is_to_spare(size: int, name: str) -> N
 @pytest.mark.parametrize("kind", ["bolt", "spout", "acker"])
 def test_a_record_that_is_too_long_for_a_frame_is_not_decoded(kind: str) -> None:
     """It is a dead letter with its place and its beginning. As large as a frame may be, it is looked at."""
-    engines = {
+    engines: dict[str, Callable[[Topology], Any]] = {
         "bolt": lambda made: bolt_engine(made, "bolt"),
         "spout": lambda made: spout_engine(made, "spout"),
         "acker": acker_engine,
@@ -214,7 +214,8 @@ def taken(
     scheme: MultiScheme, value: bytes, key: bytes | None = None, **settings: Any
 ) -> tuple[FakeCollector, int, list[Any]]:
     """What comes of one message: a collector with its dead letter, the memory, the tuples."""
-    collector, rows = FakeCollector(), cast("list[Any]", [])
+    collector = FakeCollector()
+    rows: list[Any] = []
     manager = PartitionManager(
         Partition("t", 0),
         SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=scheme, **settings),

@@ -161,20 +161,25 @@ def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
     Client.log = Log(3, 5, 9)
     searches = Searches({})
     found: list[tuple[Partition, Undecodable]] = []
+
+    def ended() -> list[tuple[Partition, Undecodable]]:
+        found.extend(searches.ended())
+        return found
+
     for _ in range(20):
         searches.begin(trouble(3))
-    eventually(lambda: found.extend(searches.ended()) or found, 10)
+    eventually(ended, 10)
     fetched = len(Client.log.fetches)
     assert searches.begin(trouble(4))
     assert list(searches.ended()) == []
     assert len(Client.log.fetches) == fetched
     Client.log = Log(5, 6, 9)
     searches.begin(trouble(5))
-    eventually(lambda: found.extend(searches.ended()) or len(found) == 2, 10)
+    eventually(lambda: len(ended()) == 2, 10)
     searches.forget(PLACE)
     Client.log = Log(3, 5, 9)
     searches.begin(trouble(3))
-    eventually(lambda: found.extend(searches.ended()) or len(found) == 3, 10)
+    eventually(lambda: len(ended()) == 3, 10)
     searches.close()
 
 
@@ -253,7 +258,13 @@ def test_a_task_consumer_goes_on_behind_it(eventually: Eventually) -> None:
     )
     client: Any = made._consumer
     client.position = 3
-    eventually(lambda: made._turn() or owner.delivered, 10)
+
+    def read() -> list[int]:
+        made._turn()
+        found: list[int] = owner.delivered
+        return found
+
+    eventually(read, 10)
     assert client.seeks == [6]
     assert [(partition, batch.first, batch.end) for partition, batch in owner.passed] == [(0, 3, 6)]
     assert set(owner.delivered) == {6}
@@ -263,7 +274,8 @@ def test_a_task_consumer_goes_on_behind_it(eventually: Eventually) -> None:
 def test_a_reader_of_completions_goes_on_behind_it(eventually: Eventually) -> None:
     """Else every tree of its spout would time out for ever."""
     Client.log = Log(3, 6, 9)
-    owner, fatal = Owner(), []
+    owner = Owner()
+    fatal: list[Exception] = []
     reader = CompletionsReader(SETTINGS, "in", Loop(), owner.deliver, owner.pass_over, fatal.append)  # type: ignore[arg-type]
     reader._consumer.assign([TopicPartition("in", 0, 3)])
     reader.start()
