@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import pytest
+
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceReader
 
@@ -22,6 +24,9 @@ class Log(Protocol):
 
     def write(self, partition: int, count: int) -> None:
         """Appends messages to a partition."""
+
+    def write_undecodable(self, partition: int, count: int) -> None:
+        """Appends a batch of messages that no reader can decode."""
 
     def expire(self, partition: int, before: int) -> None:
         """Deletes the messages before an offset."""
@@ -146,6 +151,45 @@ class SourceContract:
         assert offsets(log, 1) == [5]
         assert list(log.reader.faults()) == []
 
+    @pytest.mark.parametrize("count", [1, 2, 37])
+    def test_what_cannot_be_decoded_is_told_and_nothing_behind_it_is_read(self, log: Log, count: int) -> None:
+        """To its last offset, after all that is before it, and not again; until the partition is assigned anew."""
+        log.write(0, 3)
+        log.write_undecodable(0, count)
+        log.write(0, 2)
+        log.write(1, 1)
+        log.reader.assign(at(log, 0), 1)
+        assert offsets(log, 2) == [1, 2]
+        assert list(log.reader.faults()) == []
+        told = at_last(partial(undecodable, log))
+        assert (told.partition, told.undecodable) == (at(log, 0), (3, 3 + count))
+        log.reader.assign(at(log, 1), 0)
+        assert read(log, 1) == [(1, 0)]
+        assert list(log.reader.faults()) == []
+        log.reader.assign(at(log, 0), 3 + count)
+        assert offsets(log, 2) == [3 + count, 4 + count]
+        assert list(log.reader.faults()) == []
+
+    def test_of_two_that_cannot_be_decoded_the_second_is_told_when_the_first_is_behind(self, log: Log) -> None:
+        """They lie side by side, and the second is the last that the partition has."""
+        log.write_undecodable(0, 4)
+        log.write_undecodable(0, 3)
+        log.reader.assign(at(log, 0), 0)
+        assert at_last(partial(undecodable, log)).undecodable == (0, 4)
+        log.reader.assign(at(log, 0), 4)
+        assert at_last(partial(undecodable, log)).undecodable == (4, 7)
+        log.reader.assign(at(log, 0), 7)
+        log.write(0, 1)
+        assert offsets(log, 1) == [7]
+
+    def test_what_cannot_be_decoded_is_all_of_its_batch_wherever_one_begins_to_read(self, log: Log) -> None:
+        """And again after the partition was given up."""
+        log.write_undecodable(0, 9)
+        for begin in (5, 8, 0):
+            log.reader.assign(at(log, 0), begin)
+            assert at_last(partial(undecodable, log)).undecodable == (0, 9)
+            log.reader.unassign(at(log, 0))
+
     def test_the_end_is_known_once_something_was_read(self, log: Log) -> None:
         """Without asking."""
         log.write(0, 5)
@@ -186,6 +230,12 @@ def offsets(log: Log, count: int) -> list[int]:
     found = read(log, count)
     assert len({partition for partition, _ in found}) <= 1, found
     return [offset for _, offset in found]
+
+
+def undecodable(log: Log) -> SourceFault | None:
+    """A fault of that kind."""
+    log.reader.read(1)
+    return next((fault for fault in log.reader.faults() if fault.undecodable is not None), None)
 
 
 def out_of_range(log: Log) -> SourceFault | None:

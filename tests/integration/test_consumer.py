@@ -9,6 +9,7 @@ from confluent_kafka import Message, Producer
 from kstorm.errors import FencedError
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.undecodable import Undecodable
 from kstorm.runtime.service.settings import Settings
 from tests.integration.engine import make_topics
 
@@ -35,6 +36,9 @@ class Owner:
 
     def deliver(self, records: list[Message]) -> None:
         """The test reads no records."""
+
+    def pass_over(self, partition: int, batch: Undecodable) -> None:
+        """There is none."""
 
 
 def member(bootstrap: str, topic: str, owner: Owner) -> TaskConsumer:

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstorm.runtime.kafka.source import KafkaSource
 from tests.integration.kafka_topic import Topic
+from tests.integration.undecodable_batch import write_undecodable
 from tests.source_contract import SourceContract
 
 
@@ -24,6 +25,9 @@ class RealLog:
 
     def write(self, partition: int, count: int) -> None:
         self.topic.produce(*[b"x"] * count, partition=partition)
+
+    def write_undecodable(self, partition: int, count: int) -> None:
+        write_undecodable(self.topic.kafka.bootstrap, self.name, partition, count)
 
     def expire(self, partition: int, before: int) -> None:
         where = TopicPartition(self.topic.name, partition, before)

@@ -14,6 +14,8 @@ from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, enc
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.chaos.audit import RecordPlace
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
+from tests.integration.finished_ranges import finished_ranges, offsets_in
+from tests.integration.undecodable_batch import write_undecodable
 
 
 class Stranger:
@@ -168,3 +170,43 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
         for word in (b"one", b"w3"):
             bad += stranger.write(state, b"\xc1", b"\xdd\xff\xff\xff\xff", partition=partition, key=word)
     return bad
+
+
+def test_batches_that_no_client_decodes_on_every_topic(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: list[str],
+) -> None:
+    """Each is one dead letter with its first offset, what comes behind it is processed, and no process ends. In the source no
+    offset of such a batch is left out of what is finished."""
+    records = 5
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        topology = engine.processes.topology
+        engine.produce(text[:300])
+        topics = [topology.acker_topic, topology.completions_topic("sentences"), engine.source]
+        topics += [topology.bolt_topic(bolt) for bolt in ("split", "count", "sink")]
+        bad = [
+            RecordPlace(topic, partition, write_undecodable(kafka.bootstrap, topic, partition, records))
+            for topic in topics
+            for partition in range(2)
+        ]
+        engine.produce(text[300:600])
+        expected = {
+            p: len(range(p, 600, SOURCE_PARTITIONS)) + (records if p < 2 else 0) for p in range(SOURCE_PARTITIONS)
+        }
+        engine.until(lambda: engine.offsets() == expected, 180, f"offsets {expected}")
+        check_words(engine, text[:600])
+        assert all(worker.process.starts == 1 for worker in engine.processes.workers)
+        found = letters(engine)
+        assert Counter(map(place, found)) == Counter(bad)
+        assert all("cannot be decoded: Decompression" in letter["reason"] for letter in found)
+        ranges = finished_ranges(kafka.bootstrap, topology.finished_topic)
+        for partition in range(2):
+            own = [each for each in ranges if each.partition == partition]
+            assert offsets_in(own) >= set(range(expected[partition]))
+            first = next(at.offset for at in bad if (at.topic, at.partition) == (engine.source, partition))
+            skipped = [(skip.start, skip.end) for each in own for skip in each.skipped if skip.start > 0]
+            assert skipped == [(first + 1, first + records)]

@@ -67,6 +67,10 @@ class Emissions:
         if self.twice:
             raise AtMostOnceError(f"seed {self._seed}: {self.twice[0]!r} was emitted twice")
 
+    def dead_letter(self, reason: str, **letter: Any) -> None:
+        """Stored at once."""
+        letter["on_stored"]()
+
     def report_error(self, error: BaseException) -> None:
         """There is nothing to report but that Kafka refused a range, which it does here."""
         if not isinstance(error, BrokerError):

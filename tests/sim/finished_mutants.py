@@ -97,6 +97,7 @@ def finished_mutants() -> list[Mutant]:
         Mutant("finished: a message that is not finished is in no range", _past_the_oldest_seen_by_ranges_alone),
         Mutant("finished: gaps in the log are absent", lambda: patch.object(Outcomes, "gap", lambda *_: None)),
         Mutant("finished: dead letters are listed", lambda: patch.object(Outcomes, "dead", lambda *_: None)),
+        Mutant("finished: what cannot be decoded is skipped", lambda: patch.object(Outcomes, "skip", lambda *_: None)),
         Mutant("finished: what held nothing is counted", lambda: patch.object(Outcomes, "empty", lambda *_: None)),
         Mutant(
             "finished: at most once, a range is in Kafka before its offset is stored",

@@ -23,7 +23,7 @@ from kstorm.topology import Config, Fields, Placed, SpoutOutputCollector, Topolo
 from tests.sim.components import FIELDS
 from tests.sim.finished import FinishedLog, SimulatedWriter
 from tests.sim.moods import Moods
-from tests.sim.reader import Reader
+from tests.sim.reader import UNDECODABLE, Reader
 from tests.sim.slow import give_way
 from tests.sim.truth import Message, Truth
 from tests.sim.zookeeper import SimulatedSession, SimulatedZooKeeper
@@ -74,6 +74,8 @@ class SourceTopic:
     truth: Truth
     partitions: int
     logs: dict[Partition, list[Record]] = field(default_factory=dict)
+    undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
+    """Batches that cannot be decoded: of each the first offset, and the one behind its last."""
     zookeeper: SimulatedZooKeeper = field(init=False)
     finished: FinishedLog = field(init=False)
     letters: Callable[[], Sequence[bytes]] = lambda: ()
@@ -92,20 +94,24 @@ class SourceTopic:
         self.zookeeper = SimulatedZooKeeper(self.random, self._judge_offset)
         self.finished = FinishedLog(self.random, self._judge_range)
         self.logs = {Partition(TOPIC, number): [] for number in range(self.partitions)}
+        self.undecodable = {place: [] for place in self.logs}
         odd = self.random.random() < 0.3
         for message in range(self.truth.messages):
             place = Partition(TOPIC, message % self.partitions)
             kind = self.random.choice((*[b""] * 6, *_ODD)) if odd else b""
-            self.append(place, kind + b"%d" % message)
+            self.append(place, kind + b"%d" % message, message % 4 if odd and message % 5 == 3 else 0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SourceTopic":
         return self
 
-    def append(self, place: Partition, content: bytes) -> None:
-        """Writes a message, after a gap now and then, as compaction and aborted transactions leave them."""
+    def append(self, place: Partition, content: bytes, undecodable: int = 0) -> None:
+        """Writes a message, after a gap now and then, as compaction and aborted transactions leave them; before it a batch of so
+        many that cannot be decoded."""
         log = self.logs[place]
-        gap = self.random.choice((0, 0, 0, 1, 5))
-        log.append(Record(place, (log[-1].at + 1 if log else 0) + gap, content))
+        at = (log[-1].at + 1 if log else 0) + self.random.choice((0, 0, 0, 1, 5))
+        if undecodable:
+            self.undecodable[place].append((at, at + undecodable))
+        log.append(Record(place, at + undecodable, content))
 
     def spout(self, moods: Moods) -> "SimulatedKafkaSpout":
         """A spout on this topic, configured by chance."""
@@ -142,6 +148,11 @@ class SourceTopic:
     def _open_writer(self, _: Mapping[str, Any]) -> SimulatedWriter:
         """Of the spout that has just opened its offsets."""
         return SimulatedWriter(self.finished, self._opening)
+
+    def start(self, place: Partition) -> int:
+        """The first offset of a partition."""
+        starts = [*(record.at for record in self.logs[place][:1]), *(first for first, _ in self.undecodable[place][:1])]
+        return min(starts, default=0)
 
     # The checker.
 
@@ -198,6 +209,11 @@ class SourceTopic:
                 if (partition.partition, record.at) not in letters:
                     self.passed(partition, offset, record)
             self.truth.finished.add(message)
+        for first, _ in self.undecodable[partition]:
+            if first < offset and (partition.partition, first) not in self._letters():
+                self.truth.violations.append(
+                    f"{_name(partition, first)} cannot be decoded, and is not among the dead letters"
+                )
 
     def passed(self, partition: Partition, offset: int, record: Record) -> None:
         """The stored offset moved past a message that is not finished."""
@@ -211,9 +227,13 @@ class SourceTopic:
         there = [record for record in self.logs[partition] if found.start <= record.at < found.end]
         dead = {offset for run in found.dead for offset in range(*run)}
         empty = [record.at for record in there if record.content.startswith(_EMPTY)]
+        batches = [batch for batch in self.undecodable[partition] if found.start <= batch[0] < found.end]
+        passed = [(skip.start, skip.end) for skip in found.skipped if skip.why == UNDECODABLE]
+        if passed != [(at + 1, end) for at, end in batches if at + 1 < end]:
+            self.truth.violations.append(f"{found} should skip what is behind the first of each of {batches}")
         expected = {
-            "acked": len(there) - len(empty) - len(dead),
-            "absent": found.end - found.start - len(there) - skipped,
+            "acked": len(there) - len(empty) - len(dead) + len(batches),
+            "absent": found.end - found.start - len(there) - len(batches) - skipped,
             "empty": len(empty),
             "dead": len(dead),
             "skipped": skipped,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from kstorm.kafka.config import EARLIEST_TIME
 from kstorm.kafka.ports import Broker, Partition, SourceFault
 
+UNDECODABLE = "cannot be decoded, as told"
+
 if TYPE_CHECKING:
     from tests.sim.kafka_source import Record, SourceTopic
 
@@ -21,6 +23,8 @@ class Reader:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._asked: set[tuple[Partition, int]] = set()
+        self._faults: list[SourceFault] = []
+        self._stands: set[Partition] = set()  # before a batch that cannot be decoded
 
     def refresh(self, topic: str) -> None:
         """Done at once."""
@@ -37,17 +41,19 @@ class Reader:
             self._asked.add(asked)
             return None
         self._asked.discard(asked)
-        log = self._topic.logs[partition]
-        return log[0].at if time == EARLIEST_TIME and log else 0
+        return self._topic.start(partition) if time == EARLIEST_TIME else 0
 
     def assign(self, partition: Partition, offset: int) -> None:
         """Reads from there."""
+        self.unassign(partition)
         self._positions[partition] = offset
         self._paused.discard(partition)
 
     def unassign(self, partition: Partition) -> None:
         """Reads it no more."""
         self._positions.pop(partition, None)
+        self._stands.discard(partition)
+        self._faults = [fault for fault in self._faults if fault.partition != partition]
 
     def pause(self, partition: Partition) -> None:
         """For now."""
@@ -63,8 +69,7 @@ class Reader:
         found = [
             (partition, rest)
             for partition, position in self._positions.items()
-            if partition not in self._paused
-            and (rest := [record for record in self._topic.logs[partition] if record.at >= position])
+            if partition not in self._paused | self._stands and (rest := self._rest(partition, position))
         ]
         if not found:
             return ()
@@ -74,8 +79,21 @@ class Reader:
         return read
 
     def faults(self) -> Sequence[SourceFault]:
-        """None."""
-        return ()
+        """Of batches that cannot be decoded."""
+        faults, self._faults = self._faults, []
+        return faults
+
+    def _rest(self, partition: Partition, position: int) -> list["Record"]:
+        """What can be read from there; if it is nothing but a batch that cannot be decoded, that is told."""
+        rest = [record for record in self._topic.logs[partition] if record.at >= position]
+        batch = next((batch for batch in self._topic.undecodable[partition] if position < batch[1]), None)
+        if batch is None:
+            return rest
+        rest = [record for record in rest if record.at < batch[0]]
+        if not rest:
+            self._stands.add(partition)
+            self._faults.append(SourceFault(UNDECODABLE, partition, undecodable=batch))
+        return rest
 
     def end_offset(self, partition: Partition) -> int | None:
         """Unknown."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Commit, Effect, Keep, Release, Send, Transact
 from kstorm.core.ledger import Ledger
@@ -78,6 +79,27 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_appli
     assert acker.take(Commit) == []  # the letter has not arrived
     acker.deliver()
     assert [commit.offsets for commit in acker.take(Commit)] == [{0: 6}]
+
+
+def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> None:
+    acker = ackers()
+    acker.poll(0, begins(3, ENDED), Record(4, None, undecodable="as told", offsets=20))
+    acker.poll(0, acks(24, ENDED))
+    letters = [record for send in acker.take(Send) for record in send.records if record.topic == "t.__dead_letters"]
+    (letter,) = [decode_letter(record.value) for record in letters]
+    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("t.__acker", 0, 4, "as told")
+    acker.deliver()
+    acker.tick(0)
+    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 25}]
+
+
+def test_the_input_that_ends_with_such_a_batch_is_committed_to_its_end() -> None:
+    """A process that begins amid it would find it again."""
+    acker = ackers()
+    acker.poll(0, Record(3, None, undecodable="as told", offsets=7))
+    acker.deliver()
+    acker.tick(0)
+    assert [commit.offsets for commit in acker.take(Commit)] == [{0: 10}]
 
 
 # Checkpoints.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import Record, Unit
 from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
 from kstorm.core.outgoing import Outgoing
@@ -331,6 +332,18 @@ def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
     bolt.do(bolt.engine.revoked([0], bolt.now))
     bolt.deliver()
     assert failed_by(bolt) == {101}
+
+
+def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> None:
+    bolt = driven(Pairs())
+    bolt.assign(t0=0)
+    bolt.poll(0, Record(0, None, undecodable="as told", offsets=7))
+    letters = [record for send in bolt.take(Send) for record in send.records if record.topic == "t.__dead_letters"]
+    (letter,) = [decode_letter(record.value) for record in letters]
+    assert (letter.topic, letter.offset, letter.reason) == ("t.bolt", 0, "as told")
+    bolt.deliver()
+    (slot,) = bolt.engine.slots.values()
+    assert slot.progress.finished == 7
 
 
 def test_what_nothing_tracks_is_not_remembered() -> None:

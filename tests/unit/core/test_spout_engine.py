@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Effect, Release, Send
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
@@ -187,6 +188,14 @@ def test_completions_that_are_no_frame_become_dead_letters() -> None:
     assert topics(spout.take(Send)) == ["t.__dead_letters"] * 3
     assert spout.spouts.dead_letters == 3
     assert numbers.notes == ["activate", "ack 1"]
+
+
+def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
+    spout = Spouts(Numbers())
+    spout.assign(t1=0)
+    spout.poll(1, Record(3, None, undecodable="as told", offsets=4))
+    (letter,) = [decode_letter(record.value) for send in spout.take(Send) for record in send.records]
+    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("t.spout.__completions", 1, 3, "as told")
 
 
 def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:

@@ -107,7 +107,9 @@ class FakeSource:
     leader: Broker = field(default_factory=lambda: Broker("broker", 9092))
     closed: bool = False
     stuck: set[Partition] = field(default_factory=set)
-    """Assigned at an offset that the log does not have."""
+    """Assigned at an offset that the log does not have, or before a batch that cannot be decoded."""
+    undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
+    """Such batches: of each the first offset, and the one behind its last."""
     _asked: set[tuple[Partition, int]] = field(default_factory=set)
     _answer: Mapping[Partition, Broker] | None = None
     _ends: dict[Partition, int] = field(default_factory=dict)
@@ -116,6 +118,13 @@ class FakeSource:
         """Appends messages with these offsets, which may leave gaps."""
         log = self.logs.setdefault(Partition(topic, partition), [])
         log.extend(cast("SourceMessage", Message(topic, partition, offset, None, body)) for offset in offsets)
+
+    def produce_undecodable(self, partition: int, count: int) -> None:
+        """Appends a batch of so many messages that no reader can decode."""
+        place = self.at(partition)
+        self.logs.setdefault(place, [])
+        end = self.end(place)
+        self.undecodable.setdefault(place, []).append((end, end + count))
 
     def refresh(self, topic: str) -> None:
         self.refreshes += 1
@@ -140,6 +149,7 @@ class FakeSource:
     def unassign(self, partition: Partition) -> None:
         self._asked = {asked for asked in self._asked if asked[0] != partition}
         self.positions.pop(partition, None)
+        self.waiting_faults = [f for f in self.waiting_faults if f.undecodable is None or f.partition != partition]
         self.stuck.discard(partition)
         self.paused.discard(partition)
 
@@ -161,8 +171,15 @@ class FakeSource:
                 self.stuck.add(partition)
                 self.waiting_faults.append(SourceFault("no such offset", partition, out_of_range=True))
                 continue
-            new = [m for m in self.logs[partition] if m.offset() >= position][: max_messages - len(found)]
+            batches = [batch for batch in self.undecodable.get(partition, ()) if position < batch[1]]
+            before = batches[0][0] if batches else end
+            new = [m for m in self.logs[partition] if position <= (m.offset() or 0) < before][
+                : max_messages - len(found)
+            ]
             found += new
+            if batches and not new and len(found) < max_messages:
+                self.stuck.add(partition)
+                self.waiting_faults.append(SourceFault("as told", partition, undecodable=batches[0]))
             if new:
                 self.positions[partition] = new[-1].offset() + 1
         return found
@@ -177,7 +194,8 @@ class FakeSource:
     def end(self, partition: Partition) -> int:
         """The offset after the last message."""
         log = self.logs.get(partition)
-        return log[-1].offset() + 1 if log else self.starts.get(partition, 0)
+        batch = max((end for _, end in self.undecodable.get(partition, ())), default=0)
+        return max(batch, log[-1].offset() + 1 if log else self.starts.get(partition, 0))
 
     def at(self, partition: int) -> Partition:
         """A partition of the tests' topic."""

@@ -19,6 +19,9 @@ class FakeLog:
         end = self.reader.end(self.reader.at(partition))
         self.reader.produce(partition, *range(end, end + count))
 
+    def write_undecodable(self, partition: int, count: int) -> None:
+        self.reader.produce_undecodable(partition, count)
+
     def expire(self, partition: int, before: int) -> None:
         where = self.reader.at(partition)
         self.reader.starts[where] = before

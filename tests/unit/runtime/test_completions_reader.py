@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.completions import CompletionsReader
+from kstorm.runtime.kafka.undecodable import Undecodable
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually
 
@@ -58,8 +59,11 @@ class Reader:
         # What is to be called on the loop's thread is called at once.
         monkeypatch.setattr(self._loop, "call_soon_threadsafe", lambda call, *arguments: call(*arguments))
         self.thread = CompletionsReader(
-            Settings(topology="unused"), "news", self._loop, self.delivered.append, self.fatal.append
+            Settings(topology="unused"), "news", self._loop, self.delivered.append, self._pass_over, self.fatal.append
         )
+
+    def _pass_over(self, partition: int, batch: Undecodable) -> None:
+        raise AssertionError(f"nothing here is undecodable, and {batch} was passed over")
 
     def read(self, *polls: list[Message] | Exception) -> None:
         FakeConsumer.polls = list(polls)

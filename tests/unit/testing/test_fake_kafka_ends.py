@@ -16,6 +16,7 @@ from kstorm.kafka import (
     ProcessingGuarantee,
     StaticHosts,
 )
+from kstorm.kafka.finished import decode_range
 from kstorm.testing import BoltTester, LocalCluster
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wired
@@ -67,6 +68,32 @@ def test_a_sink_topic_that_is_not_there() -> None:
         )
         (letter,) = cluster.dead_letters
         assert (letter.topic, letter.partition, letter.offset, letter.value) == ("lines", 0, 0, b"a")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarantee) -> None:
+    """Each is a dead letter with its first offset, what is behind it is read, and no offset is without an account."""
+    kafka, source = produced("a", partitions=1), config(processing_guarantee=guarantee)
+    assert kafka.produce_undecodable("lines", 4) == (1, 5)
+    kafka.produce("lines", "b")
+    kafka.produce_undecodable("lines", 1)
+    with kafka.cluster(wired(source), seed) as cluster:
+        for _ in range(20 * seed):
+            cluster.step()
+        cluster.crash("lines")
+        cluster.advance_time(40)
+        assert set(out(kafka)) <= {"A", "B"}
+        if guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+            assert set(out(kafka)) == {"A", "B"}
+            assert {(letter.topic, letter.partition, letter.offset) for letter in cluster.dead_letters} == {
+                ("lines", 0, 1),
+                ("lines", 0, 6),
+            }
+            assert "the batch of offsets 1 to 4 cannot be decoded" in cluster.dead_letters[0].reason
+        assert kafka.stored_offset(source) == 7
+        ranges = [decode_range(record.value() or b"") for record in kafka.records("t.__finished")]
+        assert {offset for found in ranges for offset in range(found.start, found.end)} == set(range(7))
 
 
 def test_partitions_that_are_added() -> None:

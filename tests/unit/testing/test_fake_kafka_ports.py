@@ -114,6 +114,29 @@ def test_offsets_that_are_not_there(kafka: FakeKafka, position: int) -> None:
     assert list(reader.faults()) == []
 
 
+def test_what_cannot_be_decoded(kafka: FakeKafka) -> None:
+    """As the real reader, which keeps the contract of `tests.source_contract`: told later, once, to its end; nothing behind it
+    is read."""
+    kafka.produce_undecodable("lines", 3)
+    kafka.produce("lines", "x", partition=0)
+    reader = ports(kafka).open_source(CONFIG)
+    reader.assign(PLACE, 0)
+    assert [record.offset() for record in reader.read(5)] == [0, 1]
+    for _ in range(2):
+        assert list(reader.read(5)) == []
+        assert list(reader.faults()) == []
+    assert kafka.settle()
+    reader.assign(PLACE, 3)
+    assert list(reader.faults()) == []
+    assert list(reader.read(5)) == []
+    assert kafka.settle()
+    (fault,) = reader.faults()
+    assert (fault.partition, fault.undecodable) == (PLACE, (2, 5))
+    reader.assign(PLACE, 5)
+    assert [record.offset() for record in reader.read(5)] == [5]
+    assert not kafka.settle()
+
+
 def test_a_topic_that_goes_away(kafka: FakeKafka) -> None:
     """It is said once, for reading and for looking up."""
     reader = ports(kafka).open_source(CONFIG)

@@ -48,9 +48,12 @@ def encode_letter(letter: DeadLetter) -> bytes:
     """
     headers = [(_encodable(name), value and _encodable(value)) for name, value in letter.headers]
     letter = msgspec.structs.replace(letter, reason=readable(letter.reason), headers=headers)
-    data = msgspec.json.encode(letter)
-    if len(data) <= _MAX_BYTES:
-        return data
+    if (
+        len(letter.key or b"") + len(letter.value or b"") <= _MAX_BYTES
+    ):  # else it does not fit, and base64 of it takes memory
+        data = msgspec.json.encode(letter)
+        if len(data) <= _MAX_BYTES:
+            return data
     key, value = letter.key and letter.key[:_MAX_KEY], letter.value and letter.value[:_MAX_VALUE]
     kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')} are kept here)"
     short = msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}")

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from kstorm.core.extent import MOST_VALUES, within
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
 
@@ -88,7 +89,7 @@ class CompletionFrame(Struct, array_like=True):
 
 
 Frame = TupleFrame | AckFrame | CompletionFrame
-_F = TypeVar("_F", TupleFrame, AckFrame, CompletionFrame)
+F = TypeVar("F", TupleFrame, AckFrame, CompletionFrame)
 
 
 class _Head(Struct, array_like=True):
@@ -126,28 +127,32 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
         _skip(data)
     except msgspec.DecodeError as error:
         raise ValueError(f"a msgspec.Raw in it is not one value of MessagePack: {error}") from None
+    if not within(data):
+        raise ValueError(f"it holds more than {MOST_VALUES:,} values, and a frame of those is not read")
     return data
 
 
-def decode(kind: type[_F], data: bytes | None) -> _F:
+def decode(kind: type[F], data: bytes | None) -> F:
     """Reads a record value; raises `FrameError` saying what is wrong with it.
 
     A frame of tuples some of which do not decode comes back as what is `Salvaged` of it.
     """
     if data is None:
         raise FrameError(f"a record without a value is no {kind.__name__}")
+    if not within(data):
+        raise FrameError(f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does")
     readers = READERS[kind]
     version = data[1] if len(data) > 1 else -1  # the second byte of a short array that begins with a small number
     read = readers.get(version)
     if read is None:
         version, read = _look_closer(kind, data, readers)
     try:
-        frame: _F = read(data)
+        frame: F = read(data)
     except UNREADABLE as error:
         salvaged = _salvaged(data) if kind is TupleFrame else None
         if salvaged is None:
             raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
-        frame = cast("_F", salvaged)
+        frame = cast("F", salvaged)
     if frame.version != version:
         raise _not_read(kind, frame.version, readers)
     if type(frame) is TupleFrame:

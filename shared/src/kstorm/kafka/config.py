@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.extent import MOST_MESSAGE_BYTES
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
@@ -83,6 +84,10 @@ class KafkaConfig:
     scheme: MultiScheme = field(default_factory=RawMultiScheme, kw_only=True)
     """Makes tuples of messages; the default gives the value as it is, in the field `bytes`."""
 
+    max_message_bytes: int = field(default=MOST_MESSAGE_BYTES, kw_only=True)
+    """Most bytes of a message, with its key where the scheme reads that. One that is longer is never shown to the scheme: it
+    becomes a dead letter, with its beginning. A batch of 2 kB may hold a message of 60 MB."""
+
     ignore_zk_offsets: bool = field(default=False, kw_only=True)
     """Whether a new deployment of the topology (another `KSTORM_TOPOLOGY_ID`) starts at `start_offset_time` although an
     offset is stored. A restarted process of the same deployment resumes in any case."""
@@ -115,7 +120,7 @@ class KafkaConfig:
         self._check_topic()
         check_multi_scheme(self.scheme)
         self._check_properties()
-        for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait"):
+        for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait", "max_message_bytes"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("buffer_size_bytes", "metrics_time_bucket_size_in_secs"):
             _check_at_least(name, getattr(self, name), 0)

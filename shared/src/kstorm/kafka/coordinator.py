@@ -348,7 +348,10 @@ class PartitionCoordinator(ABC):
         self._collector.report_error(BrokerError(fault.reason))
         self._look_soon(now)
         slot = self._slots.get(fault.partition) if fault.partition else None
-        if not fault.out_of_range or not self._config.use_start_offset_time_if_offset_out_of_range:
+        if slot is not None and slot.manager is not None and fault.undecodable is not None:
+            self._assign(slot.manager, slot.manager.pass_over(*fault.undecodable, fault.reason))
+        begins_anew = fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
+        if fault.undecodable is None and not begins_anew:  # else reading goes on
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True

@@ -1,6 +1,8 @@
-"""A message of a source topic, as read."""
+"""A message of a source topic, as read; and what stands for messages that cannot be."""
 
-from typing import Protocol
+from typing import NamedTuple, NoReturn, Protocol
+
+from kstorm.errors import KstormError
 
 
 class SourceMessage(Protocol):
@@ -25,3 +27,41 @@ class SourceMessage(Protocol):
     def value(self) -> bytes | None:
         """Its value; None for a tombstone."""
         ...
+
+
+class UndecodableBatchError(KstormError):
+    """Somebody asked for the value of what cannot be read."""
+
+    def __init__(self, batch: "UndecodableBatch") -> None:
+        super().__init__(batch.reason)
+        self.batch = batch
+
+
+class UndecodableBatch(NamedTuple):
+    """Stands among the messages of a partition for some in a row of which none can be read."""
+
+    place: tuple[str, int]
+    first: int
+    end: int
+    """The offset behind the last."""
+    reason: str
+
+    def topic(self) -> str:
+        """The topic they are in."""
+        return self.place[0]
+
+    def partition(self) -> int:
+        """The partition they are in."""
+        return self.place[1]
+
+    def offset(self) -> int:
+        """That of the first."""
+        return self.first
+
+    def key(self) -> NoReturn:
+        """Raises `UndecodableBatchError`."""
+        raise UndecodableBatchError(self)
+
+    def value(self) -> NoReturn:
+        """Raises `UndecodableBatchError`, so that whoever reads messages needs no look at each."""
+        raise UndecodableBatchError(self)

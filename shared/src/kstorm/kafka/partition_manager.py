@@ -24,6 +24,7 @@ from kstorm.errors import NotYetError
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.finished import ACKED, Outcomes
+from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
@@ -111,7 +112,9 @@ class PartitionManager:
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
-        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(config.scheme)
+        self._deserialize: Callable[[SourceMessage], Iterable[Values] | None] = deserializer(
+            config.scheme, config.max_message_bytes
+        )
         self._retry: FailedMessageRetryManager = make_retry_manager(config)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
@@ -216,7 +219,7 @@ class PartitionManager:
         if self.claimed in (self._granted, stored):
             self._granted = self.claimed
             if self.waiting:
-                self.claimed = max(self.claimed, self.waiting[-1].offset() + 1)
+                self.claimed = max(self.claimed, self._read_to)
 
     def give_back(self) -> None:
         """This is the end of it: what was claimed and not emitted is the next owner's. Only `commit` may follow."""
@@ -236,7 +239,14 @@ class PartitionManager:
 
     def skip_to(self, offset: int, why: str) -> None:
         """What comes next is at `offset`; what lies between that and what has been read is given up."""
-        self.outcomes.skip(self.waiting[-1].offset() + 1 if self.waiting else self.next_offset, offset, why)
+        self.outcomes.skip(self._read_to, offset, why)
+
+    def pass_over(self, first: int, end: int, why: str) -> int:
+        """No message from `first` to `end` can be read: when its turn comes, one dead letter says so. Where to read on."""
+        read_to = self._read_to
+        if read_to < end:
+            self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
+        return max(read_to, end)
 
     @property
     def last_completed_offset(self) -> int:
@@ -260,6 +270,14 @@ class PartitionManager:
         """Seconds since the oldest unfinished message was first emitted; 0 if there is none."""
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
+
+    @property
+    def _read_to(self) -> int:
+        """The offset behind what was read last."""
+        if not self.waiting:
+            return self.next_offset
+        last = self.waiting[-1]
+        return last.end if isinstance(last, UndecodableBatch) else last.offset() + 1
 
     def _emit_again(self, offset: int, now: float) -> None:
         self._retry.retry_started(offset)
@@ -296,6 +314,10 @@ class PartitionManager:
                 tuples = list(tuples)
         except NotYetError:
             raise
+        except UndecodableBatchError as error:
+            self._pending[offset] = pending
+            self._give_up_batch(error.batch)
+            return ()
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._pending[offset] = pending
             self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
@@ -320,18 +342,27 @@ class PartitionManager:
 
     def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:
         message = pending.message
+        self._bury(offset, reason, message.key(), message.value(), pending.attempt)
+        self._forget(offset)
+
+    def _give_up_batch(self, batch: UndecodableBatch) -> None:
+        """The dead letter has its first offset; those behind it are skipped."""
+        self.next_offset = batch.end
+        self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
+        self._bury(batch.first, batch.reason, None, None, 1)
+
+    def _bury(self, offset: int, reason: str, key: bytes | None, value: bytes | None, attempts: int) -> None:
         self.outcomes.dead(offset)
         self._collector.dead_letter(
             reason,
-            value=message.value(),
-            key=message.key(),
+            value=value,
+            key=key,
             topic=self.partition.topic,
             partition=self.partition.partition,
             offset=offset,
-            attempts=pending.attempt,
+            attempts=attempts,
             on_stored=partial(self._finish, offset),
         )
-        self._forget(offset)
 
     def _forget(self, offset: int) -> None:
         try:

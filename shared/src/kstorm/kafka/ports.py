@@ -50,6 +50,9 @@ class SourceFault:
     """The partition it is about; None if it is about the cluster or the whole topic."""
     out_of_range: bool = False
     """Whether the partition was to be read from an offset that the broker does not have."""
+    undecodable: tuple[int, int] | None = None
+    """Offsets, the first and the one behind the last, of which no message can ever be read. Everything before them was read, and
+    nothing behind them is until the partition is assigned anew."""
 
 
 class SourceReader(Protocol):

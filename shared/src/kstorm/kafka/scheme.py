@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.extent import MOST_MESSAGE_BYTES, MOST_VALUES, check_json, check_size
 from kstorm.kafka.message import SourceMessage
 from kstorm.topology import Fields
 
@@ -99,14 +100,17 @@ class JsonScheme(OneTuple):
     """A JSON object's members, each in the field of its name: `JsonScheme("word", "count")`.
 
     Members that are not named are left out. A value that is no JSON object, or lacks a named member, is a dead letter; a
-    member that is `null` is there.
+    member that is `null` is there. A value with more than `most_values` values, those within others counted, is a dead
+    letter as well: it takes some 25 times its bytes once it is decoded.
     """
 
-    def __init__(self, *fields: str) -> None:
+    def __init__(self, *fields: str, most_values: int = MOST_VALUES) -> None:
         self.output_fields = Fields(*fields)
+        self.most_values = most_values
 
     def deserialize(self, value: bytes) -> Values:
         """The members' values. Raises `ValueError` if the value is no JSON object with these members."""
+        check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
             raise ValueError("the value is JSON, but no object")
@@ -208,14 +212,17 @@ def _nothing() -> None:
     pass
 
 
-def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Values] | None]:
-    """What makes tuples of a whole message, according to the kind of scheme."""
+def deserializer(
+    scheme: MultiScheme, most_bytes: int = MOST_MESSAGE_BYTES
+) -> Callable[[SourceMessage], Iterable[Values] | None]:
+    """What makes tuples of a whole message, according to the kind of scheme. Raises on one of more bytes."""
     if isinstance(scheme, MessageMetadataSchemeAsMultiScheme):
 
         def with_metadata(message: SourceMessage) -> Iterable[Values] | None:
             value = message.value()
             if value is None:
                 return None
+            check_size(len(value), most_bytes)
             return scheme.deserialize_message_with_metadata(value, message.partition(), message.offset())
 
         return with_metadata
@@ -225,6 +232,7 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
             value, key = message.value(), message.key()
             if value is None:
                 return None
+            check_size(len(value) + len(key or b""), most_bytes)
             return scheme.deserialize(value) if key is None else scheme.deserialize_key_and_value(key, value)
 
         return with_key
@@ -232,7 +240,10 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
 
         def with_topic(message: SourceMessage) -> Iterable[Values] | None:
             value = message.value()
-            return None if value is None else scheme.deserialize_with_topic(message.topic(), value)
+            if value is None:
+                return None
+            check_size(len(value), most_bytes)
+            return scheme.deserialize_with_topic(message.topic(), value)
 
         return with_topic
     if type(scheme) is SchemeAsMultiScheme:
@@ -240,7 +251,11 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
 
         def of_one(message: SourceMessage) -> Iterable[Values] | None:
             value = message.value()
-            values = None if value is None else tuple_of(value)
+            if value is None:
+                return None
+            if len(value) > most_bytes:  # a call less for each message, once more
+                check_size(len(value), most_bytes)
+            values = tuple_of(value)
             return None if values is None else (values,)
 
         return of_one
@@ -248,6 +263,9 @@ def deserializer(scheme: MultiScheme) -> Callable[[SourceMessage], Iterable[Valu
 
     def of_value(message: SourceMessage) -> Iterable[Values] | None:
         value = message.value()
-        return None if value is None else deserialize(value)
+        if value is None:
+            return None
+        check_size(len(value), most_bytes)
+        return deserialize(value)
 
     return of_value

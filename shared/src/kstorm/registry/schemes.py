@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.extent import MOST_VALUES, check_json
 from kstorm.kafka.scheme import OneTuple, Values, values_of
 from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
@@ -82,7 +83,15 @@ class AvroScheme(_SchemaScheme):
 
 
 class JsonSchemaScheme(_SchemaScheme):
-    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`."""
+    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`.
+
+    One of more than 400,000 values, those within others counted too, cannot be read.
+    """
+
+    def deserialize(self, value: bytes) -> Values:
+        """See `_RegistryScheme.deserialize`. Raises `ValueError` on too many values, too."""
+        check_json(value, MOST_VALUES)
+        return super().deserialize(value)
 
     _deserializer = (f"{_CONFLUENT}.json_schema", "JSONDeserializer")
 

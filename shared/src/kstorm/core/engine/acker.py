@@ -14,7 +14,7 @@ from kstorm.core.exact.ledger import ExactLedger
 from kstorm.core.ledger import NO_LOG, Ledger
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.tasks import Steps
-from kstorm.core.wire import AckFrame, decode
+from kstorm.core.wire import AckFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
@@ -51,10 +51,10 @@ class AckerEngine(Engine[Ledger]):
                 continue
             for record in records:
                 try:
-                    slot.task.apply(decode(AckFrame, record.value), record.offset)
+                    slot.task.apply(self._frame(AckFrame, record), record.offset)
                 except FrameError as error:
                     self._dead_letter(record, str(error), unit, self.topic, slot.index)
-            slot.progress.begin(unit, records[-1].offset + 1)
+            slot.progress.begin(unit, records[-1].end)
             self.frames_in += len(records)
         self._send(unit, self._box.drain())
         unit.close()

@@ -22,7 +22,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import Outbox
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import Steps, awaitable
-from kstorm.core.wire import TupleFrame, decode
+from kstorm.core.wire import TupleFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
 
@@ -159,12 +159,12 @@ class BoltEngine(Engine[BoltTask]):
                 worked = True
                 self._at_hand.unit = poll.unit
                 yield from self._execute(slot, record, poll.unit)
-                poll.reached[slot] = record.offset + 1
+                poll.reached[slot] = record.end
 
     def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
         """Executes one frame."""
         try:
-            steps = slot.task.receive(decode(TupleFrame, record.value), record.offset)
+            steps = slot.task.receive(self._frame(TupleFrame, record), record.offset)
         except FrameError as error:
             self._dead_letter(record, str(error), unit, self.topic, slot.index)
         else:

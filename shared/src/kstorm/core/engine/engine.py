@@ -27,10 +27,12 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.slot import Phase, Record, Slot, T
 from kstorm.core.engine.units import Progress, Unit
+from kstorm.core.extent import most_frame_bytes
 from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
-from kstorm.errors import FencedError
+from kstorm.core.wire import F, decode
+from kstorm.errors import FencedError, FrameError
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -63,6 +65,9 @@ class Engine(Generic[T]):
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal
+        self._longest_frame = most_frame_bytes(
+            max(spec.config.topology_frame_max_bytes for spec in topology.components.values())
+        )
         self.slots: dict[int, Slot[T]] = {}
         """By task index: every task that this process has taken on and not released."""
         self.now = 0.0
@@ -283,6 +288,17 @@ class Engine(Generic[T]):
         for found in outbox.too_large:
             self.journal.error(found.error(), "emitting", found.task)
         outbox.too_large.clear()
+
+    def _frame(self, kind: type[F], record: Record) -> F:
+        """What a record holds; raises `FrameError` saying why it is no frame."""
+        if record.undecodable:
+            raise FrameError(record.undecodable)
+        if record.value is not None and len(record.value) > self._longest_frame:
+            raise FrameError(
+                f"{len(record.value):,} bytes are too many for a frame: the longest that is read here has {self._longest_frame:,}, "
+                "which topology_frame_max_bytes raises"
+            )
+        return decode(kind, record.value)
 
     def _dead_letter(self, record: Record, reason: str, unit: Unit, topic: str, partition: int) -> None:
         """Puts a record of an internal topic that cannot be used into the dead letters."""

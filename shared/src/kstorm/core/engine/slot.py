@@ -19,6 +19,15 @@ class Record(Struct, frozen=True):
     key: bytes | None = None
     sent: float = 0.0
     """When it was sent, in seconds of the wall clock; 0 if that is not known."""
+    undecodable: str = ""
+    """Why it has no value: it stands for a batch of which no record can be read."""
+    offsets: int = 1
+    """How many offsets it stands for."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + self.offsets
 
 
 class Phase(Enum):

@@ -17,7 +17,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import Outbox
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps, awaitable
-from kstorm.core.wire import CompletionFrame, decode
+from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
@@ -131,7 +131,7 @@ class SpoutEngine(Engine[SpoutTask]):
                 continue
             for record in records:
                 try:
-                    steps = slot.task.completed(decode(CompletionFrame, record.value), self.now)
+                    steps = slot.task.completed(self._frame(CompletionFrame, record), self.now)
                 except FrameError as error:
                     self._dead_letter(record, str(error), unit, self.topic, slot.index)
                 else:

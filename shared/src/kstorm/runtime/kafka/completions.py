@@ -12,8 +12,10 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstorm.errors import BrokerError
+from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.kafka.watermarks import watermarks
 from kstorm.runtime.service.settings import Settings
 
@@ -32,25 +34,28 @@ class CompletionsReader(threading.Thread):
         topic: str,
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[list[Message]], None],
+        pass_over: Callable[[int, Undecodable], None],
         fatal: Callable[[Exception], None],
     ) -> None:
+        """`deliver` and `pass_over` are called on the event loop, see `kstorm.runtime.kafka.consumer.TaskOwner`."""
         super().__init__(name="completions-reader", daemon=True)
-        self._topic, self._loop, self._deliver, self._fatal = topic, loop, deliver, fatal
+        self._topic, self._loop, self._fatal = topic, loop, fatal
+        self._deliver, self._pass_over = deliver, pass_over
         self._said = ""
         self._stopping = threading.Event()
         self._orders = Orders()
-        self._consumer = Consumer(
-            {
-                **settings.client_config,
-                "client.id": settings.instance,
-                "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
-                "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
-                "queued.max.messages.kbytes": 16 * 1024,
-                "fetch.wait.max.ms": 100,
-                "fetch.queue.backoff.ms": 20,
-            }
-        )
+        config = {
+            **settings.client_config,
+            "client.id": settings.instance,
+            "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "queued.max.messages.kbytes": 16 * 1024,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 20,
+        }
+        self._consumer = Consumer(config)
+        self._searches = Searches(config)
 
     async def add(self, partition: int) -> None:
         """Reads a partition from its present end, which is known when this returns."""
@@ -58,14 +63,14 @@ class CompletionsReader(threading.Thread):
 
     async def remove(self, partition: int) -> None:
         """Reads a partition no more."""
-        place = [TopicPartition(self._topic, partition)]
-        await asyncio.wrap_future(self._orders.give(lambda: self._consumer.incremental_unassign(place)))
+        await asyncio.wrap_future(self._orders.give(lambda: self._unassign(partition)))
 
     def run(self) -> None:
         """Polls until `stop`."""
         try:
             while not self._stopping.is_set():
                 self._orders.serve()
+                self._go_on_behind()
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
                     self._take([first, *self._consumer.consume(100, 0)])
@@ -74,7 +79,14 @@ class CompletionsReader(threading.Thread):
         except Exception as error:  # noqa: BLE001 - the thread must not die silently
             self._fatal(error)
         finally:
+            self._searches.close()
             self._consumer.close()
+
+    def _go_on_behind(self) -> None:
+        """Of what stays undecodable the spout's process is told, and the records behind it are read."""
+        for place, batch in self._searches.ended():
+            self._consumer.seek(TopicPartition(*place, batch.end))
+            self._loop.call_soon_threadsafe(self._pass_over, place.partition, batch)
 
     def _take(self, polled: list[Message]) -> None:
         """Hands on the records. Of errors that pass, says each once until it changes or something can be read again."""
@@ -86,6 +98,8 @@ class CompletionsReader(threading.Thread):
                 self._said = ""
                 continue
             raise_if_final(error, self._topic)
+            if self._searches.begin(message):
+                continue
             if error.code() != KafkaError._PARTITION_EOF and error.str() != self._said:
                 self._said = error.str()
                 log.warning("reading %r: %s", self._topic, self._said)
@@ -99,6 +113,10 @@ class CompletionsReader(threading.Thread):
             self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
         except KafkaException as error:
             raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
+
+    def _unassign(self, partition: int) -> None:
+        self._searches.forget(Partition(self._topic, partition))
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
 
     def stop(self) -> None:
         """Ends the thread and waits for it."""

@@ -18,11 +18,13 @@ from typing import Any, Protocol
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstorm.errors import FencedError
+from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
+from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.settings import Settings
 
@@ -54,6 +56,10 @@ class TaskOwner(Protocol):
 
     def deliver(self, records: list[Message]) -> None:
         """Take one poll's records."""
+        ...
+
+    def pass_over(self, partition: int, batch: Undecodable) -> None:
+        """A batch that cannot be read comes in place of its records."""
         ...
 
 
@@ -96,29 +102,29 @@ class TaskConsumer(threading.Thread):
         """Those that this consumer waits for."""
         self.assignment: set[int] = set()
         """Partitions that are this process's now."""
-        self._consumer = Consumer(
-            {
-                **settings.client_config,
-                "isolation.level": "read_committed",  # so the committed offsets are stable ones: none of an open transaction
-                "client.id": member_id(settings),
-                "group.id": group,
-                "group.instance.id": f"{group}-{settings.instance}",
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": session_timeout_ms,
-                "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
-                "heartbeat.interval.ms": min(500, session_timeout_ms // 5),  # how soon a member hears of a rebalance
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "queued.max.messages.kbytes": 16 * 1024,
-                "fetch.wait.max.ms": 100,
-                "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
-                "fetch.message.max.bytes": 4 << 20,
-                "topic.metadata.refresh.interval.ms": 30_000,
-                "statistics.interval.ms": INTERVAL_MS if reads else 0,
-                "stats_cb": self._heard,
-            }
-        )
+        config: dict[str, Any] = {
+            **settings.client_config,
+            "isolation.level": "read_committed",  # so the committed offsets are stable ones: none of an open transaction
+            "client.id": member_id(settings),
+            "group.id": group,
+            "group.instance.id": f"{group}-{settings.instance}",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_timeout_ms,
+            "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
+            "heartbeat.interval.ms": min(500, session_timeout_ms // 5),  # how soon a member hears of a rebalance
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "queued.max.messages.kbytes": 16 * 1024,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
+            "fetch.message.max.bytes": 4 << 20,
+            "topic.metadata.refresh.interval.ms": 30_000,
+            "statistics.interval.ms": INTERVAL_MS if reads else 0,
+            "stats_cb": self._heard,
+        }
+        self._consumer = Consumer(config)
+        self._searches = Searches(config)
 
     # Called on the event loop.
 
@@ -187,6 +193,7 @@ class TaskConsumer(threading.Thread):
         except Exception as error:  # noqa: BLE001 - the thread must not die silently: the process has to end
             self._fatal(error)
         finally:
+            self._searches.close()
             self._consumer.close()
 
     def _leave(self) -> None:
@@ -207,6 +214,7 @@ class TaskConsumer(threading.Thread):
 
     def _turn(self) -> None:
         self._regulate()
+        self._go_on_behind()
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return
@@ -214,6 +222,17 @@ class TaskConsumer(threading.Thread):
         good = [message for message in polled if self._is_record(message)]
         if good:
             self._loop.call_soon_threadsafe(self._owner.deliver, good)
+
+    def _go_on_behind(self) -> None:
+        """Of what stays undecodable the owner is told, and the records behind it are read."""
+        for place, batch in self._searches.ended():
+            try:
+                self._consumer.seek(TopicPartition(*place, batch.end))
+            except KafkaException as error:  # it is not being read at the moment; when it is, the fault comes again
+                self._log.warning("seek_refused", error=error.args[0].str(), partition=place.partition)
+                self._searches.forget(place)
+                continue
+            self._loop.call_soon_threadsafe(self._owner.pass_over, place.partition, batch)
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()
@@ -225,7 +244,7 @@ class TaskConsumer(threading.Thread):
                 "ends, and may start anew; give each process of a component its own KSTORM_INSTANCE"
             )
         raise_if_final(error, self._topic, self._group)
-        if error.code() != KafkaError._PARTITION_EOF:
+        if not self._searches.begin(message) and error.code() != KafkaError._PARTITION_EOF:
             self._log.warning("consumer_error", error=error.str())
         return False
 
@@ -297,6 +316,8 @@ class TaskConsumer(threading.Thread):
         self.assignment.difference_update(partitions)
         self.preparing.difference_update(partitions)
         self._paused.difference_update(partitions)
+        for partition in partitions:
+            self._searches.forget(Partition(self._topic, partition))
         consumer.incremental_unassign(places)
 
     def _wait_for(self, done: "Future[None]") -> None:

@@ -27,6 +27,7 @@ from kstorm.runtime.kafka.brokers import (
     NoTopicError,
     StaticBrokersReader,
 )
+from kstorm.runtime.kafka.undecodable import Searches
 from kstorm.runtime.service.log import CLIENT_LOG
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class KafkaSource:
         self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
         self._told: dict[str, float] = {}  # when each fault was last told of
+        self._searches = Searches(self._properties)
         self._client: Consumer | None = None
         self._reader = self._open_reader()
         self._assigned: set[Partition] = set()
@@ -106,6 +108,8 @@ class KafkaSource:
         """Reads this partition no more, and forgets what was being looked up of it."""
         for asked in [asked for asked in self._offsets if asked[0] == partition]:
             del self._offsets[asked]
+        self._searches.forget(partition)
+        self._faults = [fault for fault in self._faults if fault.undecodable is None or fault.partition != partition]
         if partition in self._assigned:
             if partition in self._paused:  # librdkafka would keep it paused for ever, also when it is assigned again
                 self.resume(partition)
@@ -136,6 +140,9 @@ class KafkaSource:
 
     def faults(self) -> Sequence[SourceFault]:
         """What went wrong since the last call; the same thing at most every 30 s."""
+        for partition, batch in self._searches.ended():
+            reason = f"{partition.topic}[{partition.partition}]: {batch.reason}"
+            self._faults.append(SourceFault(reason, partition, undecodable=(batch.first, batch.end)))
         faults, self._faults = self._faults, []
         return faults
 
@@ -155,6 +162,7 @@ class KafkaSource:
         """Closes the connections; a look-up under way delays it by up to 5 s."""
         self._closing.set()
         self._asking.shutdown(cancel_futures=True)
+        self._searches.close()
         if self._client is not None:
             self._client.close()
 
@@ -252,7 +260,7 @@ class KafkaSource:
         error = message.error()
         topic, number = message.topic(), message.partition()
         partition = None if topic is None or number is None or number < 0 else Partition(topic, number)
-        if error is None:
+        if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:
             where = f"{partition.topic}[{partition.partition}]"

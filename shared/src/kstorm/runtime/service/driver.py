@@ -37,6 +37,7 @@ from kstorm.runtime.kafka.input import read_again
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
+from kstorm.runtime.kafka.undecodable import Undecodable
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.log import Logger
@@ -256,6 +257,13 @@ class Driver(Generic[E]):
             count = len(records)
             self.consumer.took(count, size)
             self._feed((item, Unit(lambda: self.consumer.finished(count, size))))
+
+    def pass_over(self, partition: int, batch: Undecodable) -> None:
+        """See `TaskOwner.pass_over`: for the engine it is a record."""
+        slot = self.engine.slots.get(partition)
+        if slot is not None:
+            record = Record(batch.first, None, undecodable=batch.reason, offsets=batch.end - batch.first)
+            self._feed(([(slot, [record])], Unit()))
 
     async def handle(self, polled: tuple[list[tuple[Slot[Any], list[Record]]], Unit]) -> None:
         """Works on one poll: called by the agent."""

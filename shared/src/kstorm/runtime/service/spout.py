@@ -69,7 +69,10 @@ class SpoutDriver(Driver[SpoutEngine]):
     async def before_join(self) -> None:
         """Starts the watch, the reader of completions and the loop that emits."""
         self._watch.start()
-        self._completions = CompletionsReader(self.settings, self.engine.topic, self._loop, self.deliver, self.fatal)
+        topic = self.engine.topic
+        self._completions = CompletionsReader(
+            self.settings, topic, self._loop, self.deliver, self.pass_over, self.fatal
+        )
         self._completions.start()
         if self.topology.config.exactly_once:
             self._writer = await self.open_writer()

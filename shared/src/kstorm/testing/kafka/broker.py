@@ -55,12 +55,25 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[FakeRecord] = []
+        self.undecodable: list[tuple[int, int]] = []
+        """Batches that no reader can decode: of each the first offset, and the one behind its last."""
         self.start = self.end = 0
 
     def append(self, record: FakeRecord) -> None:
         """Adds a record, which knows its offset."""
         self.records.append(record)
         self.end = record.position + 1
+
+    def append_undecodable(self, count: int) -> tuple[int, int]:
+        """Adds a batch of so many records that no reader can decode."""
+        batch = self.end, self.end + count
+        self.undecodable.append(batch)
+        self.end += count
+        return batch
+
+    def undecodable_from(self, offset: int) -> tuple[int, int] | None:
+        """The first such batch that is not before an offset."""
+        return next((batch for batch in self.undecodable if offset < batch[1]), None)
 
     def since(self, offset: int, most: int) -> list[FakeRecord]:
         """The records from an offset on."""

@@ -97,6 +97,10 @@ class FakeKafka:
             topic, as_bytes(key), as_bytes(value), as_headers(headers), partition, offset, timestamp
         )
 
+    def produce_undecodable(self, topic: str, count: int = 1, partition: int = 0) -> tuple[int, int]:
+        """Adds a batch of so many records that no reader can decode; its first offset, and the one behind its last."""
+        return self._topics.log(topic, partition).append_undecodable(count)
+
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Deletes the records before an offset, as retention does."""
         self._topics.log(topic, partition).expire(before)

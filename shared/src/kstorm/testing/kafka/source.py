@@ -22,6 +22,7 @@ class FakeSource:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._out_of_range: set[Partition] = set()
+        self._stands: dict[Partition, object] = {}  # before what cannot be decoded; another object each time
         self._ends: dict[Partition, int] = {}
         self._faults: list[SourceFault] = []
         self._told: set[str] = set()
@@ -50,11 +51,13 @@ class FakeSource:
         self._paused.discard(partition)
         self._positions[partition] = offset
         self._out_of_range.discard(partition)
+        self._forget_undecodable(partition)
 
     def unassign(self, partition: Partition) -> None:
         """Reads it no more, and forgets that it was paused."""
         self._paused.discard(partition)
         self._positions.pop(partition, None)
+        self._forget_undecodable(partition)
         for asked in [asked for asked in self._asked if asked[0] == partition]:
             del self._asked[asked]
 
@@ -73,7 +76,8 @@ class FakeSource:
             return ()
         self._told.discard(_AWAY)
         found: list[FakeRecord] = []
-        for partition in [place for place in self._positions if place not in self._paused | self._out_of_range]:
+        standing = self._paused | self._out_of_range | self._stands.keys()
+        for partition in [place for place in self._positions if place not in standing]:
             records = self._read(partition, max_messages - len(found))
             found += records
             if records:  # the others are first next time
@@ -139,7 +143,28 @@ class FakeSource:
             reason = f"{where} has the offsets {log.start} to {log.end}, not {position}"
             self._faults.append(SourceFault(reason, partition, out_of_range=True))
             return ()
-        return log.since(position, most)
+        records, batch = log.since(position, most), log.undecodable_from(position)
+        if batch is not None:
+            records = [record for record in records if record.position < batch[0]]
+            if most and not records:
+                self._look_into(partition, batch)
+        return records
+
+    def _look_into(self, partition: Partition, batch: tuple[int, int]) -> None:
+        """Nothing more is read; how far the batch reaches is told later."""
+        stands = self._stands[partition] = object()
+
+        def tell() -> None:
+            if self._stands.get(partition) is stands:
+                reason = f"the batch of offsets {batch[0]} to {batch[1] - 1} cannot be decoded"
+                where = f"{partition.topic}[{partition.partition}]"
+                self._faults.append(SourceFault(f"{where}: {reason}", partition, undecodable=batch))
+
+        self._answers.later(self, tell)
+
+    def _forget_undecodable(self, partition: Partition) -> None:
+        self._stands.pop(partition, None)
+        self._faults = [fault for fault in self._faults if fault.undecodable is None or fault.partition != partition]
 
     def _tell(self, fault: SourceFault) -> None:
         if fault.reason not in self._told:

@@ -1,0 +1,103 @@
+"""How large a frame may be, and how many values MessagePack holds, counted before any of it is decoded.
+
+What is decoded takes more memory than its bytes: an empty list is one byte, and 64 in Python. So the bytes alone bound nothing.
+Values are counted by their heads, nothing is made of them, and the counting stops when there are too many. What has fewer bytes
+than there may be values needs no look.
+"""
+
+from typing import Final
+
+MOST_VALUES: Final = 400_000
+"""Most values in a frame, of any kind, those within others counted too: some 40 MB once they are decoded."""
+
+_SLACK: Final = (
+    4  # a frame may be from before its topology's setting was lowered, or from a process that has a larger one already
+)
+_LEAST: Final = 1024 * 1024  # of which acks and completions need some 640 kB, whatever tuples may have
+
+
+def most_frame_bytes(topology_frame_max_bytes: int) -> int:
+    """The length of a frame from which on it is none of a topology's, whose components may send frames so long."""
+    return _SLACK * max(_LEAST, topology_frame_max_bytes)
+
+
+def within(data: bytes, most: int = MOST_VALUES) -> bool:
+    """Whether MessagePack holds at most so many values. Of what is broken no more is said: to refuse that is the decoder's task."""
+    return len(data) <= most or _count_within(data, most)
+
+
+def _count_within(data: bytes, most: int) -> bool:
+    known, open_ones, at, end = 1, 1, 0, len(data)
+    sizes = _SIZES
+    while open_ones and at < end:
+        head = data[at]
+        size = sizes[head]
+        open_ones -= 1
+        if size:
+            at += size
+            continue
+        wide = _WIDTHS[head]
+        length = int.from_bytes(data[at + 1 : at + 1 + wide], "big") if wide else head & 0x0F
+        at += 1 + wide
+        if head in _CONTAINERS:
+            inner = length * 2 if head in _MAPS else length
+            known += inner
+            if known > most:
+                return False
+            open_ones += inner
+        else:
+            at += length + (head in _EXTENSIONS)
+    return True
+
+
+def _sizes() -> list[int]:
+    """By its first byte, the bytes of a value; 0 where there is more to be looked at."""
+    sizes = [1] * 256
+    for head in range(0xA0, 0xC0):
+        sizes[head] = 1 + (head & 0x1F)
+    for head, size in _FIXED.items():
+        sizes[head] = size
+    for head in (*_CONTAINERS, *_WIDTHS):
+        sizes[head] = 0
+    return sizes
+
+
+_FIXED: Final = {
+    0xCA: 5,
+    0xCB: 9,
+    0xCC: 2,
+    0xCD: 3,
+    0xCE: 5,
+    0xCF: 9,
+    0xD0: 2,
+    0xD1: 3,
+    0xD2: 5,
+    0xD3: 9,
+    0xD4: 3,
+    0xD5: 4,
+    0xD6: 6,
+    0xD7: 10,
+    0xD8: 18,
+}
+_MAPS: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+_CONTAINERS: Final = _MAPS | frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+_EXTENSIONS: Final = frozenset((0xC7, 0xC8, 0xC9))
+_WIDTHS: Final = {
+    **dict.fromkeys(range(0x80, 0xA0), 0),
+    0xC4: 1,
+    0xC5: 2,
+    0xC6: 4,
+    0xC7: 1,
+    0xC8: 2,
+    0xC9: 4,
+    0xD9: 1,
+    0xDA: 2,
+    0xDB: 4,
+    0xDC: 2,
+    0xDD: 4,
+    0xDE: 2,
+    0xDF: 4,
+}
+"""By its first byte, the bytes of a value's length."""
+
+_SIZES: Final = _sizes()
