@@ -84,6 +84,9 @@ class SourceTopic:
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
     _acks: defaultdict[tuple[Partition, int, int, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    _passed: set[tuple[Partition, int]] = field(
+        default_factory=set
+    )  # batches that cannot be decoded, known to be dead letters
     _lives: int = 0
     gives_up: bool = False
     """Whether the spout makes a dead letter of a message that fails again and again."""
@@ -209,11 +212,20 @@ class SourceTopic:
                 if (partition.partition, record.at) not in letters:
                     self.passed(partition, offset, record)
             self.truth.finished.add(message)
-        for first, _ in self.undecodable[partition]:
-            if first < offset and (partition.partition, first) not in self._letters():
-                self.truth.violations.append(
-                    f"{_name(partition, first)} cannot be decoded, and is not among the dead letters"
-                )
+        batches = [
+            first
+            for first, _ in self.undecodable[partition]
+            if first < offset and (partition, first) not in self._passed
+        ]
+        if batches:
+            letters = self._letters() if letters is None else letters
+            for first in batches:
+                if (partition.partition, first) in letters:
+                    self._passed.add((partition, first))
+                else:
+                    self.truth.violations.append(
+                        f"{_name(partition, first)} cannot be decoded, and is not among the dead letters"
+                    )
 
     def passed(self, partition: Partition, offset: int, record: Record) -> None:
         """The stored offset moved past a message that is not finished."""
