@@ -38,13 +38,13 @@ _MANY = 1_000_000
 """As many names, each a number: some twenty megabytes."""
 
 
-def find_replays(batch: Batch, silver: DataFrame) -> DataFrame | None:
+def find_replays(batch: Batch) -> DataFrame | None:
     """The places of the batch's replays, or None if there are none."""
     if not batch.facts.named:
         return None
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
     differ = _all_differ(named, batch.facts.named)
-    held = _held(batch, silver, named) if batch.marks.reach(batch.spark, batch.facts) else None
+    held = _held(batch, named) if batch.marks.reach(batch.spark, batch.facts) else None
     if differ and (held is None or held.isEmpty()):
         return None
     order = Window.partitionBy("occurrence").orderBy(*_PLACE)
@@ -74,8 +74,9 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return reduce(or_, conditions, sf.lit(False))
 
 
-def _held(batch: Batch, silver: DataFrame, named: DataFrame) -> DataFrame:
+def _held(batch: Batch, named: DataFrame) -> DataFrame:
     """Names that silver has, each with its place: those of the batch, and few others."""
+    silver = batch.tables.read(batch.spark, "silver")
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
     held = _of_names(held, named, batch.facts.named)
     if batch.pipeline.silver_function is not None:  # it may have made several rows of one record

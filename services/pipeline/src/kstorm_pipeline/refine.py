@@ -108,7 +108,7 @@ def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int, m
         done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
-        if facts.size > facts.malformed:
+        if facts.good:
             _refine_good(batch, done)
     finally:
         records.unpersist()
@@ -134,10 +134,10 @@ def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
 
 def _refine_good(batch: Batch, done: Refined) -> None:
     """Write the records that can be read."""
-    replays = find_replays(batch, batch.tables.read(batch.spark, "silver"))
+    replays = find_replays(batch)
     marked = mark_replays(batch.good, replays)
     if replays is None and batch.pipeline.silver_function is None:  # all go to silver as they are, and are kept already
-        _write_good(batch, marked, batch.facts.size - batch.facts.malformed, done)
+        _write_good(batch, marked, batch.facts.good, done)
         return
     marked = refine_rows(batch.pipeline, marked).persist()
     try:

@@ -30,9 +30,8 @@ def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
     files = [DeltaLog(spark, tables.path(name)).files_as_rows().select(sf.lit(name), rows) for name in names]
     of_table = reduce(DataFrame.union, files).toDF("name", "rows").groupBy("name")
     found = of_table.agg(sf.sum("rows"), sf.count_if(sf.col("rows").isNull())).collect()
-    told = {name: count for name, count, untold in found if not untold}
-    empty = set(names) - {row["name"] for row in found}
-    return {name: 0 if name in empty else told[name] if name in told else tables.count(spark, name) for name in names}
+    counted = {name: tables.count(spark, name) if untold else told for name, told, untold in found}
+    return {name: counted.get(name, 0) for name in names}  # a table without files is in no row
 
 
 def check_there(spark: SparkSession, tables: Tables, name: str | None = None) -> None:

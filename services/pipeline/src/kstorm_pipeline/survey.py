@@ -44,6 +44,11 @@ class Survey:
     reason: str = ""
     """Why one of those that cannot be read cannot; empty if all can."""
 
+    @property
+    def good(self) -> int:
+        """Those of them that can be read."""
+        return self.size - self.malformed
+
 
 def survey(records: DataFrame) -> Survey:
     """Look at all of them, once unless their names tell of very many places."""
