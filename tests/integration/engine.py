@@ -57,7 +57,7 @@ class Engine:
 
     def members(self, component: str) -> list[str]:
         """The instance names in a component's group, as the broker has them."""
-        group = f"{self.processes.topology.name}.{component}"
+        group = self.processes.topology.group(component)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         found = admin.describe_consumer_groups([group], request_timeout=30)[group].result()
         return [member.group_instance_id for member in found.members]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 from confluent_kafka import Message, Producer
@@ -41,10 +42,10 @@ class Owner:
         """There is none."""
 
 
-def member(bootstrap: str, topic: str, owner: Owner) -> TaskConsumer:
-    """A process of a component, by the one name that all of these have."""
+def member(bootstrap: str, topic: str, owner: Owner, *, instance: str = "count-0", **settings: Any) -> TaskConsumer:
+    """A process of a component, by the one name that all of these have; with other settings if need be."""
     consumer = TaskConsumer(
-        Settings(topology="a:b", bootstrap_servers=bootstrap, instance="count-0"),
+        Settings(topology="a:b", bootstrap_servers=bootstrap, instance=instance, **settings),
         topic=topic,
         group=topic,
         session_timeout_ms=6000,

@@ -6,18 +6,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import structlog
 
 from kstorm.cli.__main__ import main
 from kstorm.errors import InUseError
 from kstorm.kafka import KafkaBolt
 from kstorm.local.servers import EmbeddedKafka
-from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.releases import check_alone
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import OutputFieldsDeclarer, Spout, Topology, TopologyBuilder
 from tests.integration.engine import make_topics
-from tests.integration.test_consumer import Owner
+from tests.integration.test_consumer import Owner, member
 
 
 class Numbers(Spout):
@@ -43,20 +41,7 @@ def build(name: str) -> Topology:
 async def running(kafka: EmbeddedKafka, group: str, release: str) -> AsyncIterator[None]:
     """A process of a release, at work on the task of a component."""
     owner = Owner()
-    consumer = TaskConsumer(
-        Settings(
-            topology="a:b", bootstrap_servers=kafka.bootstrap, instance="wc-0", release=release, leave_on_stop=True
-        ),
-        topic=group,
-        group=group,
-        session_timeout_ms=6000,
-        revoke_secs=1,
-        owner=owner,
-        loop=asyncio.get_running_loop(),
-        fatal=owner.fail,
-        log=structlog.get_logger(),
-    )
-    consumer.start()
+    consumer = member(kafka.bootstrap, group, owner, instance="wc-0", release=release, leave_on_stop=True)
     try:
         async with asyncio.timeout(60):
             await owner.ready.wait()

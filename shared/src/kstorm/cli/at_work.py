@@ -4,15 +4,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
-
 from kstorm.cli.ends import ends_amiss
-from kstorm.errors import BrokerError, ControlError, TopicError
+from kstorm.errors import ControlError, TopicError
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
+from kstorm.topology.topology import ACKER_COMPONENT
 
-_ANSWER_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.5
 
 
@@ -40,9 +38,9 @@ def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
     ]
     if wrong := wrong + list(ends_amiss(topology, settings)):
         raise TopicError("\n".join(wrong))
-    groups = {f"{topology.name}.{group.component}": group for group in _groups(topology)}
+    groups = {topology.group(group.component): group for group in _groups(topology)}
     deadline = time.monotonic() + seconds
-    while idle := _idle(admin, groups, settings):
+    while idle := _idle(admin, groups):
         if time.monotonic() > deadline:
             named = "; ".join(f"{component} {tasks}" for component, tasks in idle.items())
             raise ControlError(
@@ -60,23 +58,13 @@ def _groups(topology: Topology) -> Iterator[_Group]:
     for bolt in topology.bolts:
         yield _Group(bolt.id, topology.bolt_topic(bolt.id), bolt.num_tasks)
     if topology.config.acker_tasks:
-        yield _Group("__acker", topology.acker_topic, topology.config.acker_tasks)
+        yield _Group(ACKER_COMPONENT, topology.acker_topic, topology.config.acker_tasks)
 
 
-def _idle(admin: Admin, groups: Mapping[str, _Group], settings: Settings) -> dict[str, list[int]]:
+def _idle(admin: Admin, groups: Mapping[str, _Group]) -> dict[str, list[int]]:
     """By component, the tasks that no process has."""
     found: dict[str, list[int]] = {}
-    asked = admin.client.describe_consumer_groups(list(groups), request_timeout=_ANSWER_SECS)
-    for name, answer in asked.items():
-        try:
-            members = answer.result().members
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                found[groups[name].component] = list(range(groups[name].tasks))
-                continue
-            raise BrokerError(
-                f"Kafka at {settings.bootstrap_servers} would not tell who is in the group {name!r}: {error.args[0].str()}"
-            ) from None
+    for name, members in admin.group_members(list(groups)).items():
         group = groups[name]
         places = (place for member in members for place in member.assignment.topic_partitions)
         taken = {place.partition for place in places if place.topic == group.topic}

@@ -90,5 +90,5 @@ def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
         said = f"{component!r} is no spout that reads Kafka" if component else "give --component"
         raise ConfigError(f"the topology {topology.name!r}: {said}; those that do: {names}")
     config = spouts[component].spout_config
-    group = f"{topology.name}.{component}" if topology.config.exactly_once else ""
+    group = topology.group(component) if topology.config.exactly_once else ""
     return Reading(config, settings, TopologyRef(settings.topology_id or topology.name, topology.name), group)

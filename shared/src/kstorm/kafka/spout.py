@@ -75,7 +75,7 @@ class KafkaSpout(Positioned, Spout):
         if self._exact:
             assert ports.open_positions is not None, "the runtime of an exactly-once topology lends one"
             reader = ports.open_positions(context)
-            group = f"{context.topology.name}.{context.component}"
+            group = context.topology.group(context.component)
             self._offsets = PositionedOffsets(self._offsets, reader, topology, group, self._read_to, self._committed_to)
         self._source: SourceReader = ports.open_source(self.spout_config)
         self._finished = FinishedTopic(ports.open_writer({}), self.spout_config, context)

@@ -112,6 +112,10 @@ class Topology:
             if (declared.component, declared.stream) == (component, stream)
         ]
 
+    def group(self, component: str) -> str:
+        """The consumer group that spreads the tasks of a component, the ackers' among them, over its processes."""
+        return f"{self.name}.{component}"
+
     # Names of the topics. A topology owns the prefix of its name.
 
     def bolt_topic(self, bolt: str) -> str:

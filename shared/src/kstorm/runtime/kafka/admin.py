@@ -12,7 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined] # its stubs hide some
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AdminClient,
+    ConfigResource,
+    MemberDescription,
+    ResourceType,
+)
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.runtime.service.secrets import who
@@ -85,6 +90,21 @@ class Admin:
                         f"({who(self._settings.client_config)}): {cause.str()}; it takes the right DESCRIBE_CONFIGS on each"
                     ) from None
             time.sleep(_LOOK_SECS)
+
+    def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
+        """Who is in these consumer groups; nobody in one that there is not. Raises `BrokerError` if Kafka does not say."""
+        found: dict[str, Sequence[MemberDescription]] = {}
+        for group, answer in self.client.describe_consumer_groups(list(groups), request_timeout=_TIMEOUT_SECS).items():
+            try:
+                found[group] = answer.result().members
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    servers = self._settings.bootstrap_servers
+                    raise BrokerError(
+                        f"Kafka at {servers} would not tell who is in the group {group!r}: {error.args[0].str()}"
+                    ) from None
+                found[group] = ()
+        return found
 
     def _heard(self, error: KafkaError) -> None:
         if error.code() in _REMEDIES:

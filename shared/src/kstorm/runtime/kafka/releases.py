@@ -6,14 +6,12 @@ not told their release are of none, and of no other.
 
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
-
-from kstorm.errors import BrokerError, InUseError
+from kstorm.errors import InUseError
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
+from kstorm.topology.topology import ACKER_COMPONENT
 
-_ANSWER_SECS: Final = 20.0
 _BEFORE_RELEASE: Final = "@"  # neither a pod's name nor a release has one
 
 
@@ -26,17 +24,8 @@ def check_alone(topology: Topology, settings: Settings) -> None:
     """Raises `InUseError` if processes of another release have tasks of this topology, `BrokerError` if Kafka does not say."""
     if not settings.release:
         return
-    groups = [f"{topology.name}.{id}" for id in topology.components] + [topology.acker_topic]
-    admin = Admin(settings)  # must outlive what it is asked
-    for group, answer in admin.client.describe_consumer_groups(groups, request_timeout=_ANSWER_SECS).items():
-        try:
-            members = answer.result().members
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                continue
-            raise BrokerError(
-                f"Kafka at {settings.bootstrap_servers} would not tell who is in the group {group!r}: {error.args[0].str()}"
-            ) from None
+    groups = [topology.group(component) for component in (*topology.components, ACKER_COMPONENT)]
+    for group, members in Admin(settings).group_members(groups).items():
         for member in members:
             instance, _, release = member.client_id.partition(_BEFORE_RELEASE)
             if release and release != settings.release:

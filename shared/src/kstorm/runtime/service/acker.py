@@ -30,7 +30,7 @@ class AckerDriver(Driver[AckerEngine]):
             topology, self.journal, load_rows=lambda task: self._store.items(task), now=time.monotonic(), log_id=log_id
         )
         self.engine.on_dropped = self._dropped
-        self.group = topology.acker_topic
+        self.group = topology.group(ACKER_COMPONENT)
         self._store: TaskStore
         self._totals = Totals(self.engine.slots, _counts)
 

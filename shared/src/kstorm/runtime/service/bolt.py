@@ -36,7 +36,7 @@ class BoltDriver(Driver[BoltEngine]):
         self._resources.exactly_once = topology.config.exactly_once
         self.engine = self._make_engine()
         self.engine.on_dropped = self._dropped
-        self.group = f"{topology.name}.{component}"
+        self.group = topology.group(component)
         self.from_committed = topology.config.exactly_once
         self._store: TaskStore | None = None
         self._was_exact = False

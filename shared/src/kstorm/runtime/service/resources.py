@@ -92,7 +92,7 @@ class Resources:
         return UnitWriter(self, self._writer, shared=True)
 
     def _open_positions(self, context: TopologyContext) -> PositionReader:
-        return GroupPositions(self._settings, f"{context.topology.name}.{context.component}")
+        return GroupPositions(self._settings, context.topology.group(context.component))
 
     def _open_writer(self, properties: Mapping[str, Any]) -> RecordWriter:
         return UnitWriter(self, self._new_writer(properties))

@@ -57,7 +57,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         )
         self._writer: CheckpointWriter | None = None
         self.engine.on_dropped = self._dropped
-        self.group = f"{topology.name}.{component}"
+        self.group = topology.group(component)
         self._completions: CompletionsReader
         self._totals = Totals(self.engine.slots, _counts)
         self._emitting: asyncio.Future[None]
