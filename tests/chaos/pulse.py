@@ -10,8 +10,11 @@ from typing import Any, Final
 
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.watch import Snapshot, Watch
+from kstorm.runtime.service.figures import life_of
 
 _YOUNG_SECS: Final = 3.0
+
+_Work = tuple[tuple[int, float], int]
 
 
 class Pulse:
@@ -20,7 +23,7 @@ class Pulse:
     def __init__(self, processes: LocalProcesses, tasks: Mapping[str, int]) -> None:
         self._processes, self._tasks = processes, tasks
         self._watch = Watch(processes)
-        self._before: dict[str, tuple[int, int]] = {}
+        self._before: dict[str, _Work] = {}
         self._acked = self._goal = 0
         self._moved = time.monotonic()
         self._statuses: Mapping[str, dict[str, Any] | None] = {}
@@ -59,7 +62,9 @@ class Pulse:
 
     def calm_since(self, moment: float) -> bool:
         """Whether every process is ready, and no message that was there at a moment of the steady clock is unfinished."""
-        sources = [status["source"] for status in self._statuses.values() if status and status["kind"] == "spout"]
+        sources = [
+            status.get("source", {}) for status in self._statuses.values() if status and status["kind"] == "spout"
+        ]
         return (
             time.monotonic() > moment + _YOUNG_SECS
             and not self.snapshot.down
@@ -74,12 +79,12 @@ class Pulse:
         status = self._statuses.get(name)
         if status is None:
             return []
-        pid, work = _work(status)
-        pid_before, work_before = self._before.get(name, (0, 0))
+        life, work = _work(status)
+        life_before, work_before = self._before.get(name, ((0, 0.0), 0))
         tasks: Sequence[int] = status["tasks"]
-        return tasks if work > (work_before if pid == pid_before else 0) else []
+        return tasks if work > (work_before if life == life_before else 0) else []
 
 
-def _work(status: Mapping[str, Any]) -> tuple[int, int]:
-    """The life of a process, and what it has done in it."""
-    return status["pid"], status["acked" if status["kind"] == "spout" else "executed"]
+def _work(status: Mapping[str, Any]) -> _Work:
+    """The life of a process, and what it has done in it: nothing while it waits for Kafka."""
+    return life_of(status), status.get("acked" if status["kind"] == "spout" else "executed", 0)

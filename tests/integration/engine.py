@@ -113,7 +113,8 @@ class Engine:
     def summary(self) -> dict[str, Any]:
         keys = ("emitted", "executed", "acked", "failed", "pending", "tasks", "errors", "last_error")
         return {
-            name: status and {key: status[key] for key in keys} for name, status in self.processes.statuses().items()
+            name: status and {key: status.get(key) for key in keys}
+            for name, status in self.processes.statuses().items()
         }
 
     def records(self, topic: str | None = None, partitions: int = SINK_PARTITIONS) -> list[Any]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
@@ -27,13 +26,6 @@ def test_another_partition_count_is_refused_with_both_numbers(
         KSTORM_BOOTSTRAP_SERVERS=kafka.bootstrap,
     )
     assert_refused(ended, f"{topic_prefix}.split", "has 3 partitions", "has 4 tasks")
-
-
-def test_no_broker_is_said_with_the_address(tmp_path: Path) -> None:
-    """The address is the usual mistake."""
-    address = f"127.0.0.1:{reserve_port()}"
-    ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_BOOTSTRAP_SERVERS=address)
-    assert_refused(ended, address, "KSTORM_BOOTSTRAP_SERVERS")
 
 
 def test_an_unknown_component_is_said_with_the_known_ones(

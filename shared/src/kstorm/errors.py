@@ -37,6 +37,10 @@ class BrokerError(KstormError):
     """Kafka or ZooKeeper cannot be reached, or refused what was asked."""
 
 
+class NoBrokerError(BrokerError):
+    """No Kafka broker answers, for now or for good: that cannot be told from here."""
+
+
 class NotYetError(KstormError):
     """Raised by a scheme or a serializer that must ask somebody first, a schema registry say, and has no answer so far.
 
@@ -62,6 +66,10 @@ class InUseError(KstormError):
 
 class FencedError(KstormError):
     """Another process has taken over this one's tasks; it must stop and write nothing more."""
+
+
+class TasksLostError(FencedError):
+    """A process was not heard by its group, or did not hear it, for so long that others may have its tasks."""
 
 
 class LostInputError(KstormError):

@@ -14,12 +14,12 @@ def spout(acked: int, pending: int = 0, pid: int = 1, **source: float) -> dict[s
     """The page of a spout's process."""
     source = {"partitions": 6, "retries": 0, "oldest_pending_seconds": 0.1, **source}
     counts = {"acked": acked, "pending": pending, "tasks": [0], "source": source}
-    return {"kind": "spout", "pid": pid, "not_ready": "", "last_error": "", **counts}
+    return {"kind": "spout", "pid": pid, "begun_at": pid, "not_ready": "", "last_error": "", **counts}
 
 
 def bolt(executed: int, pid: int = 2, tasks: tuple[int, ...] = (0, 1), not_ready: str = "") -> dict[str, Any]:
     counts = {"executed": executed, "tasks": list(tasks)}
-    return {"kind": "bolt", "pid": pid, "not_ready": not_ready, "last_error": "", **counts}
+    return {"kind": "bolt", "pid": pid, "begun_at": pid, "not_ready": not_ready, "last_error": "", **counts}
 
 
 STANDBY = bolt(0, pid=9, tasks=())

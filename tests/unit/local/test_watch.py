@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import pytest
+
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.watch import Watch
 from kstorm.runtime.service.figures import Figures
@@ -9,7 +11,7 @@ from tests.unit.local.stand_ins import StandInProcesses
 
 
 def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
-    return {"kind": kind, "pid": pid, "not_ready": "", "last_error": "", **counts}
+    return {"kind": kind, "pid": pid, "begun_at": 1.0, "not_ready": "", "last_error": "", **counts}
 
 
 def watched(*names: str) -> tuple[StandInProcesses, Watch]:
@@ -30,15 +32,16 @@ def test_the_processes_of_a_component_are_added_up() -> None:
     assert count.total.latency_counts == (1, 2)
 
 
-def test_counts_survive_a_restart() -> None:
-    """A process that comes back with another pid begins at zero; the component does not. What is pending is as it is."""
+@pytest.mark.parametrize("another", [{"pid": 2}, {"begun_at": 2.0}], ids=["another process", "the same, begun anew"])
+def test_counts_survive_a_restart(another: dict[str, Any]) -> None:
+    """A process that comes back begins at zero; the component does not. What is pending is as it is."""
     processes, watch = watched("count-0")
     processes.pages["count-0"] = page("bolt", 1, executed=100, pending=7)
     watch.look()
     processes.pages["count-0"] = None
     (count,) = watch.look().components
     assert (count.total.executed, count.total.pending) == (100, 0)
-    processes.pages["count-0"] = page("bolt", 2, executed=5, pending=2)
+    processes.pages["count-0"] = page("bolt", 1, executed=5, pending=2) | another
     (count,) = watch.look().components
     assert (count.total.executed, count.total.pending) == (105, 2)
 

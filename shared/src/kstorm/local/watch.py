@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.runtime.service.figures import Figures, last_error
+from kstorm.runtime.service.figures import Figures, last_error, life_of
 
 _WINDOW_SECS: Final = 5.0
 
@@ -143,7 +143,7 @@ class _Lives:
         self.last_error = (0.0, "")
         """By this process's clock when it was, and what it was; empty if there was none."""
         self.ready = False
-        self._pid = 0
+        self._life = (0, 0.0)
         self._past = self._present = Figures()
 
     @property
@@ -155,8 +155,8 @@ class _Lives:
         if status is None:
             self._present = replace(self._present, pending=0)  # its tasks may be another's by now
             return
-        if status["pid"] != self._pid:
-            self._past, self._pid = self._past + replace(self._present, pending=0), status["pid"]
+        if life_of(status) != self._life:
+            self._past, self._life = self._past + replace(self._present, pending=0), life_of(status)
         self._present = Figures.of(status)
         self.kind = status["kind"]
         if status["last_error"]:

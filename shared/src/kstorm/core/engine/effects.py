@@ -111,7 +111,7 @@ class Release(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """End the process now. Its tasks go on from what is committed."""
+    """End the process now, or have it begin anew. Its tasks go on from what is committed."""
 
     error: KstormError
 

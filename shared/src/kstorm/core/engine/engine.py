@@ -32,7 +32,7 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import F, decode
-from kstorm.errors import FencedError, FrameError
+from kstorm.errors import FrameError, TasksLostError
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -154,10 +154,16 @@ class Engine(Generic[T]):
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
-        """Another process has these tasks already: nothing of them may be written or committed."""
+        """Another process may have these tasks already: nothing of them may be written or committed."""
         self.now = now
-        why = f"its tasks {sorted(tasks)} are another process's now: it ends, and starts anew"
-        return [End(FencedError(f"this process was paused or cut off for longer than its session, and {why}"))]
+        why = f"its tasks {sorted(tasks)} may be another process's by now"
+        return [
+            End(
+                TasksLostError(
+                    f"this process was paused, or cut off from its group, for longer than its session: {why}"
+                )
+            )
+        ]
 
     @property
     def tasks(self) -> list[T]:

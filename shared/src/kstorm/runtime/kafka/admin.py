@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
     ResourceType,
 )
 
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import BrokerError, ConfigError, NoBrokerError
 from kstorm.runtime.service.secrets import who
 from kstorm.runtime.service.settings import Settings
 
@@ -54,9 +54,10 @@ class Admin:
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
             raise ConfigError(f"KSTORM_KAFKA_PROPERTIES: librdkafka refuses them: {reason}") from None
 
-    def partition_counts(self) -> dict[str, int]:
-        """Every topic of the cluster with its partition count; `BrokerError` if no broker lets us in within 20 s."""
-        deadline, patience = time.monotonic() + _TIMEOUT_SECS, _LOOK_SECS
+    def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
+        """Every topic of the cluster with its partition count. Raises `NoBrokerError` if no broker answers in so many seconds,
+        `BrokerError` if one does, and does not let us in."""
+        deadline, patience = time.monotonic() + within, _LOOK_SECS
         while True:
             try:
                 found = self.client.list_topics(timeout=patience)
@@ -124,9 +125,9 @@ class Admin:
             f"Kafka at {config['bootstrap.servers']!r} cannot be used ({who(config)}): {reason}; {_REMEDIES[code]}"
         )
 
-    def _unanswered(self, error: KafkaError) -> BrokerError:
+    def _unanswered(self, error: KafkaError) -> NoBrokerError:
         config = self._settings.client_config
-        return BrokerError(
+        return NoBrokerError(
             f"no Kafka broker answered at {config['bootstrap.servers']!r} ({who(config)}; {self._complaint or error.str()}): "
             "is it running, and are KSTORM_BOOTSTRAP_SERVERS and the security.protocol right?"
         )

@@ -51,7 +51,7 @@ class TaskOwner(Protocol):
         ...
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        """Another process has these tasks already: nothing of them may be written or committed."""
+        """Another process may have these tasks already: nothing of them may be written or committed."""
         ...
 
     def deliver(self, records: list[Message]) -> None:

@@ -7,12 +7,13 @@ process at once, and the work is done again from what is committed.
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
 from kstorm.core.engine import Effect, Engine, Record, Slot, Unit
 from kstorm.core.engine.effects import (
@@ -42,6 +43,7 @@ from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.journal import ServiceJournal
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Exposition, Latency, Sample
+from kstorm.runtime.service.outage import begin_anew_if_cut_off, times_begun_anew
 from kstorm.runtime.service.pauses import Pauses
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.standby import Standby
@@ -80,8 +82,10 @@ class Driver(Generic[E]):
         self.remark = ""
         """What to know of a process although nothing is wrong with it."""
         self._stopping = False
+        self._ending = threading.Lock()
         self._exit_code = 2  # until it has begun: what is wrong before that, somebody has to mend
         self._standby = Standby(log)
+        self._begun_at = time.time()
         self._beat = time.monotonic()
         self._planned = inf
         self._feed: Callable[[Any], None]
@@ -147,6 +151,7 @@ class Driver(Generic[E]):
         yield "frames_received_total", "Records read from the input topic", self.engine.frames_in, {}
         yield "records_sent_total", "Records produced", self.producer.records, {}
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
+        yield "begun_anew_total", "Times that this process was cut off and began anew", times_begun_anew(), {}
         yield "tasks", "Tasks that this process runs", len(self.engine.slots), {}
         hangs = self.consumer.transactions.longest_secs
         yield "open_transaction_seconds", "Seconds that a transaction hangs for which this input waits", hangs, {}
@@ -159,6 +164,7 @@ class Driver(Generic[E]):
             "component": self.component,
             "instance": self.settings.instance,
             "pid": os.getpid(),
+            "begun_at": self._begun_at,
             "tasks": sorted(self.engine.slots),
             "num_tasks": self.topology.topics()[self.engine.topic],
             "frames_in": self.engine.frames_in,
@@ -214,7 +220,11 @@ class Driver(Generic[E]):
         self.log.info("stopped")
 
     def fatal(self, error: Exception) -> None:
-        """Ends the process now; callable from any thread. Its tasks move, or come back with it, and nothing is lost."""
+        """Ends the process now, or has it begin anew if that is all it takes; callable from any thread. Its tasks move, or come
+        back with it, and nothing is lost."""
+        self._ending.acquire()  # for good: one thread is enough
+        if isinstance(error, KstormError | KafkaException):
+            begin_anew_if_cut_off(error, self.settings, self.log)
         if isinstance(error, KstormError):
             self.log.error("fatal", error=str(error))
         else:

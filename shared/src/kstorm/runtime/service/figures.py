@@ -61,6 +61,11 @@ def format_age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def life_of(status: Mapping[str, Any]) -> tuple[int, float]:
+    """What stays the same until a process dies or begins anew: from then on it counts from 0."""
+    return status["pid"], status["begun_at"]
+
+
 def last_error(status: Mapping[str, Any]) -> str:
     """`KeyError in task 3`; empty if there was none. Its text is in the log of its process, and on no page."""
     error, task = status.get("last_error", ""), status.get("last_error_task")

@@ -8,12 +8,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from operator import add
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
+
+EXPOSITION: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+"""The headers of the page: aiohttp takes no content type with a charset elsewhere."""
 
 _BOUNDS = [0.001 * 1.3**step for step in range(46)]  # seconds: 1 ms to about 134 s, 30 % apart
 _BOUNDS_ARRAY = np.array(_BOUNDS)

@@ -4,8 +4,7 @@ from typing import Any
 
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
-
-_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"  # as a header: aiohttp takes no content_type with a charset
+from kstorm.runtime.service.metrics import EXPOSITION
 
 
 def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
@@ -26,7 +25,7 @@ def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
 
     @app.page("/metrics")  # type: ignore[untyped-decorator]
     async def metrics(view: Any, _request: Any) -> Any:
-        return view.bytes(driver.exposition.text(), headers={"Content-Type": _EXPOSITION})
+        return view.bytes(driver.exposition.text(), headers=EXPOSITION)
 
     @app.page("/status")  # type: ignore[untyped-decorator]
     async def status(view: Any, _request: Any) -> Any:

@@ -13,6 +13,7 @@ from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service import log as logs
 from kstorm.runtime.service.app import make_app, run_worker
 from kstorm.runtime.service.driver import Driver
+from kstorm.runtime.service.outage import begin_anew_if_cut_off, wait_for_kafka
 from kstorm.runtime.service.pages import add_pages
 from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.topology import Topology
@@ -30,9 +31,8 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
             settings.log_level, settings.log_format, service=kind, component=settings.component or kind
         )
         _make_data_dir(settings)
-        topics = ensure_topics(topology, settings)
-        driver = make_driver(settings, topology, log)
-        driver.topics = topics.all
+        wait_for_kafka(settings, kind, topology.name, log)
+        driver = _make_driver(settings, topology, log, make_driver)
     except KstormError as error:
         print(f"kstorm-{kind}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -46,6 +46,17 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     gc.freeze()  # what is loaded by now lives as long as the process: no collection needs to look at it again
     run_worker(app, driver, loop)
     raise SystemExit(0)
+
+
+def _make_driver(settings: Settings, topology: Topology, log: logs.Logger, make_driver: MakeDriver) -> Driver[Any]:
+    try:
+        topics = ensure_topics(topology, settings)
+        driver = make_driver(settings, topology, log)
+    except KstormError as error:
+        begin_anew_if_cut_off(error, settings, log)
+        raise
+    driver.topics = topics.all
+    return driver
 
 
 def _make_data_dir(settings: Settings) -> None:

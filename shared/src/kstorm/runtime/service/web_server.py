@@ -79,6 +79,21 @@ class _Connection(web.RequestHandler):
             super().log_exception(*args, **kwargs)
 
 
+async def listen(runner: web.AppRunner, connections: Connections, host: str, port: int) -> asyncio.Server:
+    """Serves what a runner has, within the limits of `connections`; raises `OSError` if the port is taken."""
+    await runner.setup()
+    server = runner.server
+    assert server is not None
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: _Connection(server, connections), host, port, backlog=128)
+
+
+async def end_with_it(_request: web.Request, response: web.StreamResponse) -> None:
+    """The connection ends with its first answer: for aiohttp's `on_response_prepare`."""
+    response.force_close()
+    response.headers[hdrs.CONNECTION] = "close"
+
+
 class PageServer(Web):  # type: ignore[misc]
     """Serves the pages that were added to the app, and no other."""
 
@@ -91,24 +106,15 @@ class PageServer(Web):  # type: ignore[misc]
         super().__init__(app)
         self.connections = Connections(limits)
         self._listening: asyncio.Server | None = None
-        self.web_app.on_response_prepare.append(_end_with_it)
+        self.web_app.on_response_prepare.append(end_with_it)
 
     async def start_server(self) -> None:
         """Listens; raises `OSError` if the port is taken."""
-        await self._runner.setup()
         conf = self.app.conf
-        self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self._runner.server, self.connections), conf.web_bind, conf.web_port, backlog=128
-        )
+        self._listening = await listen(self._runner, self.connections, conf.web_bind, conf.web_port)
 
     async def stop_server(self) -> None:
         """Listens no more, and lets what is being answered finish."""
         if self._listening is not None:
             self._listening.close()
         await super().stop_server()
-
-
-async def _end_with_it(_request: web.Request, response: web.StreamResponse) -> None:
-    """The connection ends with its first answer."""
-    response.force_close()
-    response.headers[hdrs.CONNECTION] = "close"
