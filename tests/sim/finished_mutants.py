@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from kstorm.kafka.above import Run, runs_between
 from kstorm.kafka.finished import Outcomes
 from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.partition_manager import PartitionManager
@@ -38,7 +39,18 @@ def _refused_is_as_good_as_written() -> AbstractContextManager[object]:
 
 def _one_too_far() -> AbstractContextManager[object]:
     save = Storing.save
-    return patch.object(Storing, "save", lambda self, partition, offset: save(self, partition, offset + 1))
+
+    def far(self: Storing, partition: Any, offset: int, done: Any = ()) -> None:
+        save(self, partition, offset + 1, [run for run in done if run[0] > offset])
+
+    return patch.object(Storing, "save", far)
+
+
+def _done_is_what_was_emitted() -> AbstractContextManager[object]:
+    def hasty(self: PartitionManager, offset: int) -> list[Run]:
+        return runs_between(offset + 1, self.next_offset, self.outcomes.exceptions(offset))
+
+    return patch.object(PartitionManager, "done_above", hasty)
 
 
 @contextmanager
@@ -96,6 +108,8 @@ def finished_mutants() -> list[Mutant]:
         Mutant("finished: an offset is stored no further than its range goes", _one_too_far),
         Mutant("finished: a message that is not finished is in no range", _past_the_oldest_seen_by_ranges_alone),
         Mutant("finished: gaps in the log are absent", lambda: patch.object(Outcomes, "gap", lambda *_: None)),
+        Mutant("above: only what is finished", _done_is_what_was_emitted),
+        Mutant("above: only what was acked", lambda: patch.object(Outcomes, "exceptions", lambda *_: [])),
         Mutant("finished: dead letters are listed", lambda: patch.object(Outcomes, "dead", lambda *_: None)),
         Mutant("finished: what cannot be decoded is skipped", lambda: patch.object(Outcomes, "skip", lambda *_: None)),
         Mutant("finished: what held nothing is counted", lambda: patch.object(Outcomes, "empty", lambda *_: None)),

@@ -88,6 +88,8 @@ class SourceTopic:
         default_factory=set
     )  # batches that cannot be decoded, known to be dead letters
     _lives: int = 0
+    done_above: int = 0
+    """How many messages were said to be done above a stored offset, counted each time."""
     gives_up: bool = False
     """Whether the spout makes a dead letter of a message that fails again and again."""
     _tuples: int = 1
@@ -188,13 +190,15 @@ class SourceTopic:
         partition = Partition(TOPIC, int(path.rpartition("_")[2]))
         if after in (NOTHING, before):
             return
-        offset = StoredOffset.from_json(after, partition, path).offset
+        stored = StoredOffset.from_json(after, partition, path)
+        offset = stored.offset
         if before and StoredOffset.from_json(before, partition, path).offset > offset:
             self.truth.violations.append(f"the offset of {_name(*partition)} went back to {offset}")
         root, _, name = path.rpartition("/")
         owner = self.zookeeper.owner(f"{root}/locks/{name}")
         if owner not in (None, by) and self.zookeeper.writers[path] == owner:
             self.truth.violations.append(f"the offset of {_name(*partition)} was moved under another's lock")
+        self._judge_above(partition, stored)
         gap = self.finished.gap(partition, offset)
         if gap is not None:
             self.truth.violations.append(
@@ -226,6 +230,17 @@ class SourceTopic:
                     self.truth.violations.append(
                         f"{_name(partition, first)} cannot be decoded, and is not among the dead letters"
                     )
+
+    def _judge_above(self, partition: Partition, stored: StoredOffset) -> None:
+        """What is said to be done above an offset was processed completely."""
+        for start, end in stored.done:
+            for record in self.logs[partition]:
+                if start <= record.at < end and not self._is_done(record):
+                    self.truth.violations.append(
+                        f"{_name(partition, record.at)} is said to be done, and is not finished"
+                    )
+                    return
+                self.done_above += start <= record.at < end
 
     def passed(self, partition: Partition, offset: int, record: Record) -> None:
         """The stored offset moved past a message that is not finished."""

@@ -31,6 +31,7 @@ MODULES: Final = (
     "kstorm.core.spout_task",
     "kstorm.core.spreading",
     "kstorm.core.state",
+    "kstorm.kafka.above",
     "kstorm.kafka.coordinator",
     "kstorm.kafka.finished",
     "kstorm.kafka.partition_manager",

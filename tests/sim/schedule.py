@@ -86,6 +86,8 @@ def run_topology(
             raise ViolationError(f"seed {seed}: {error}") from None
         report.replays, report.executions = truth.replays, truth.executions
         report.faults, report.seen = adversary.struck, cluster.seen
+        if source is not None:
+            report.seen["done above the stored offset"] = source.done_above
     return report
 
 

@@ -44,7 +44,7 @@ def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
     faults |= {"checkpoint", "machine too busy", "slow broker", "scale", "offsets set back"}
     faults |= {"lost disk", "disk of an older life", "ZooKeeper down", "ZooKeeper session expired"}
     seen = {"duplicate record", "reordered record", "zombie refused", "news of unknown trees"}
-    seen |= {"repeated inits", "skipped records", "expired"}
+    seen |= {"repeated inits", "skipped records", "expired", "done above the stored offset"}
     assert {name: outcome.faults[name] for name in faults if outcome.faults[name] < SCHEDULES / 20} == {}
     # Records that are skipped, the rarest, are met in 41 to 46 of 1,000 schedules.
     assert {name: outcome.seen[name] for name in seen if outcome.seen[name] < SCHEDULES / 25} == {}

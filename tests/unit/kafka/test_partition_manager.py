@@ -1,5 +1,6 @@
 """One partition: the stored offset never passes an unfinished message, and nothing is lost on the way."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -7,6 +8,7 @@ from confluent_kafka import Message
 
 from kstorm.errors import EmitError, NotYetError
 from kstorm.kafka import KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka.above import MOST_RUNS, Run, runs_between
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.topology import Fields
 from tests.unit.core.test_counted_work import counting_calls
@@ -32,11 +34,16 @@ def message(offset: int, value: bytes | None = b"text", key: bytes | None = None
 
 
 def make(
-    collector: "FakeCollector", *, offset: int = 0, stored: int | None = None, **settings: Any
+    collector: "FakeCollector",
+    *,
+    offset: int = 0,
+    stored: int | None = None,
+    done: Sequence[Run] = (),
+    **settings: Any,
 ) -> PartitionManager:
     """A manager of a partition with the default settings but for these."""
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", **settings)
-    return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored)
+    return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
 
 
 def emit_all(collector: "FakeCollector", manager: PartitionManager, *messages: SourceMessage, now: float = 0.0) -> int:
@@ -397,3 +404,57 @@ def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "Fake
             manager.outcomes.confirmed(offset)
             made.append(calls())
     assert made[0] == made[1] < 120
+
+
+def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(collector: "FakeCollector") -> None:
+    """A poison message holds the offset; of what came after it only the unfinished ones are emitted again."""
+    manager = make(collector)
+    emit_all(collector, manager, *map(message, [*range(6), *range(8, 12)]))
+    ids = dict(collector.take())
+    for offset in (1, 2, 4, 5, 8, 9, 11):
+        manager.ack(ids[offset])
+    assert manager.commit() == 0
+    done = manager.done_above(0)
+    assert done == [(1, 3), (4, 10), (11, 12)]
+    heir = make(collector, offset=0, stored=0, done=done)
+    emit_all(collector, heir, *map(message, [*range(6), *range(8, 14)]))
+    ids = dict(collector.take())
+    assert sorted(ids) == [0, 3, 10, 12, 13]
+    assert heir.done_above(0) == [(1, 3), (4, 10), (11, 12)]
+    for offset in (0, 3, 10, 12, 13):
+        heir.ack(ids[offset])
+    assert heir.last_completed_offset == 14
+    finished = heir.outcomes.until(14)
+    assert finished is not None
+    assert finished.n == {"acked": 12, "absent": 2}
+
+
+def test_what_was_done_and_is_not_reached_yet_stays_done(collector: "FakeCollector") -> None:
+    """The heir may have an heir of its own, before it has read as far as the first one did."""
+    heir = make(collector, offset=3, stored=3, done=[(4, 8), (20, 30)])
+    assert heir.done_above(3) == [(4, 8), (20, 30)]
+    emit_all(collector, heir, *map(message, range(3, 6)))
+    assert sorted(dict(collector.take())) == [3]
+    assert heir.done_above(3) == [(4, 8), (20, 30)]
+    emit_all(collector, heir, *map(message, range(6, 25)))
+    assert sorted(dict(collector.take())) == list(range(8, 20))
+    assert heir.done_above(3) == [(4, 8), (20, 30)]
+
+
+def test_dead_letters_and_empty_messages_are_not_done_above(collector: "FakeCollector") -> None:
+    """Whoever reads on says of them what they are."""
+    manager = make(collector, scheme=Words(), retry_limit=0)
+    emit_all(collector, manager, message(0), message(1), message(2, b""), message(3), message(4))
+    ids = dict(collector.take())
+    manager.fail(ids[1], 0.0)
+    manager.ack(ids[3])
+    manager.ack(ids[4])
+    assert manager.done_above(0) == [(3, 5)]
+
+
+def test_of_very_many_runs_the_longest_are_kept() -> None:
+    """What is stored stays small."""
+    runs = runs_between(0, 10_000, [*range(0, 5000, 2), 9000])
+    assert len(runs) == MOST_RUNS
+    assert runs == sorted(runs)
+    assert runs[-2:] == [(4999, 9000), (9001, 10_000)]

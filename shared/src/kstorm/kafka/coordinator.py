@@ -8,11 +8,12 @@ when they look for partitions.
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from kstorm.errors import BrokerError, ConfigError
+from kstorm.kafka.above import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.finished import FinishedRange, moved
 from kstorm.kafka.finished_topic import FinishedTopic
@@ -27,7 +28,7 @@ from kstorm.kafka.ports import (
     SourceFault,
     SourceReader,
 )
-from kstorm.kafka.storing import Storing, passed_over, said_of_the_rest
+from kstorm.kafka.storing import Storing, is_kept_above, passed_over, said_of_the_rest
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,8 @@ class PartitionCoordinator(ABC):
         self._source = source
         self._offsets = offsets
         self._topology = topology
-        self._storing = Storing(offsets, source, finished, topology)
+        keeps_above = is_kept_above(config, context.topology)
+        self._storing = Storing(offsets, source, finished, topology, keeps_above=keeps_above)
         self._rest = said_of_the_rest(config, context.topology)
         self._slots: dict[Partition, _Slot] = {}
         self._leaving: dict[Partition, _Slot] = {}  # they keep their lock until their last range is written
@@ -216,7 +218,7 @@ class PartitionCoordinator(ABC):
             return
         if slot.begin is None:
             log.info("%s goes on at offset %d", _name(partition), offset)
-        self._read(slot, offset)
+        self._read(slot, offset, stored.done)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """What was stored, unless another deployment stored it and that is to be ignored. Then it counts as nothing: where
@@ -294,8 +296,9 @@ class PartitionCoordinator(ABC):
             slot, offset, manager.outcomes.until(offset) if ahead else moved(manager.outcomes.start, offset, why)
         )
 
-    def _read(self, slot: _Slot, offset: int) -> None:
-        """From an offset that is stored, or exactly once from a position that the stored one follows."""
+    def _read(self, slot: _Slot, offset: int, done: Sequence[Run]) -> None:
+        """From an offset that is stored, or exactly once from a position that the stored one follows. What is `done` is not emitted
+        again."""
         self._epochs += 1
         slot.begin = None
         stored = min(offset, self._offsets.stored_offset(slot.partition) or 0)
@@ -305,6 +308,7 @@ class PartitionCoordinator(ABC):
             self._collector,
             offset=offset,
             stored=stored,
+            done=done,
             epoch=self._epochs,
             rest=self._rest,
             unix_ms=self._storing.finished.now(),

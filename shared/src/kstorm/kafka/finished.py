@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kstorm.errors import FrameError
+from kstorm.kafka.above import Run
 
 VERSION: Final = 1
 ACKED: Final = "acked"
@@ -25,9 +26,6 @@ MOST_DEAD: Final = 5_000
 """Most runs of dead letters in a record. A range ends before the next one, and another follows it."""
 _MOST_LISTED: Final = 1_000
 """Most runs of empty and of retried messages that are listed; their number is right whatever is listed."""
-
-Run = tuple[int, int]
-"""The first offset of some in a row, and the one behind the last."""
 
 
 class Skipped(msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}):
@@ -220,6 +218,10 @@ class Outcomes:
             for attempts in sorted(set(self._retried.values()))
             for run in _runs(self._below([at for at, count in self._retried.items() if count == attempts], end))
         ]
+
+    def exceptions(self, first: int) -> list[int]:
+        """What from `first` on is finished, or will be, and was not acked."""
+        return [offset for offset in (*self._dead, *self._empty) if offset >= first]
 
     @staticmethod
     def _below(offsets: Iterable[int], end: int) -> list[int]:

@@ -21,6 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from kstorm.errors import NotYetError
+from kstorm.kafka.above import Above, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.finished import ACKED, Outcomes
@@ -60,7 +61,8 @@ class _Pending(Struct, gc=False):
 class PartitionManager:
     """Emits the messages of one partition, and answers up to where they are finished.
 
-    `offset` is the first one to emit; `stored` the one that the offset store holds, if any; `rest` what has become of a message
+    `offset` is the first one to emit; `stored` the one that the offset store holds, if any, with what is `done`
+    above it; `rest` what has become of a message
     that is finished and no exception; `unix_ms` what time it is.
     """
 
@@ -72,6 +74,7 @@ class PartitionManager:
         *,
         offset: int,
         stored: int | None = None,
+        done: Sequence[Run] = (),
         epoch: int = 0,
         rest: str = ACKED,
         unix_ms: int = 0,
@@ -84,6 +87,8 @@ class PartitionManager:
         """One more than the highest offset emitted, or the offset to begin with."""
         self.committed_to = stored
         """The offset that was last given to the store."""
+        self.stored_above: Sequence[Run] = done
+        """What is done above it, as it was last given to the store."""
         self.writing = False
         """Whether a finished range is on its way to Kafka; the offset behind it is stored when it is there."""
         self.write_again = False
@@ -118,6 +123,7 @@ class PartitionManager:
         self._retry: FailedMessageRetryManager = make_retry_manager(config)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
+        self._above = Above(done)
         self._floor = offset  # a lower bound of last_completed_offset, so that the limit costs no search per message
 
     def fill(self, messages: Iterable[SourceMessage]) -> None:
@@ -157,6 +163,8 @@ class PartitionManager:
                     continue
                 self.outcomes.gap(self.next_offset, offset)
             self.next_offset = offset + 1
+            if offset < self._above.end and self._above.has(offset):
+                continue
             unfinished = _Pending(message, now, 1, 0)
             try:
                 tuples = self._tuples_of(unfinished, offset)
@@ -236,6 +244,11 @@ class PartitionManager:
             return None
         self.committed_to = completed
         return completed
+
+    def done_above(self, offset: int) -> list[Run]:
+        """What is acked from `offset` on, which is no higher than the oldest unfinished message."""
+        but = sorted([*self._pending, *self.outcomes.exceptions(offset)])
+        return self._above.added_to(runs_between(offset + 1, self.next_offset, but), self.next_offset)
 
     def skip_to(self, offset: int, why: str) -> None:
         """What comes next is at `offset`; what lies between that and what has been read is given up."""

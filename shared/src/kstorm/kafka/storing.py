@@ -1,10 +1,11 @@
 """Has offsets stored, each after the range below it is in Kafka; what is passed over is in a range, too."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kstorm.errors import FencedError
+from kstorm.kafka.above import Run
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.finished import ACKED, CLAIMED, COMMITTED, FinishedRange, moved
 from kstorm.kafka.finished_topic import FinishedTopic
@@ -20,13 +21,21 @@ class Storing:
     """The way of one spout task's offsets into the store."""
 
     def __init__(
-        self, offsets: OffsetStore, source: SourceReader, finished: FinishedTopic, topology: TopologyRef
+        self,
+        offsets: OffsetStore,
+        source: SourceReader,
+        finished: FinishedTopic,
+        topology: TopologyRef,
+        *,
+        keeps_above: bool,
     ) -> None:
+        """`keeps_above`: whether what is done above an offset is stored with it."""
         self.finished = finished
         """Where the ranges go."""
         self.leaders: Mapping[Partition, Broker] = {}
         """As last looked up."""
         self._offsets, self._source, self._topology = offsets, source, topology
+        self._keeps_above = keeps_above
 
     def commit(self, manager: PartitionManager) -> None:
         """If the manager has an offset to store: has the range below it written, and when it is in Kafka the offset stored. One
@@ -37,10 +46,11 @@ class Storing:
         manager.outcomes.begin(manager.next_offset, self.finished.now())
         offset = manager.commit()
         if offset is None:
+            self._save_above(manager)
             return
         finished = manager.outcomes.until(offset)
         if finished is None:  # what was claimed is given back
-            self.save(manager.partition, offset)
+            self._save(manager, offset)
             return
         manager.writing = True
         self.finished.write(manager.partition, finished, partial(self._written, manager, offset))
@@ -52,7 +62,7 @@ class Storing:
             return
         if written:
             manager.outcomes.confirmed(offset)
-            self.save(manager.partition, offset)
+            self._save(manager, offset)
         else:  # the next range has this one in it
             manager.committed_to = manager.outcomes.start
         leaving = manager.on_written
@@ -61,15 +71,31 @@ class Storing:
         if leaving is not None and not manager.writing:
             leaving()
 
-    def save(self, partition: Partition, offset: int) -> None:
-        """Gives an offset to the store."""
+    def _save_above(self, manager: PartitionManager) -> None:
+        """The offset has not moved; perhaps what is done above it has."""
+        offset = manager.committed_to
+        if offset is not None and self._keeps_above and manager.done_above(offset) != manager.stored_above:
+            self._save(manager, offset)
+
+    def _save(self, manager: PartitionManager, offset: int) -> None:
+        if self._keeps_above:
+            manager.stored_above = manager.done_above(offset)
+        self.save(manager.partition, offset, manager.stored_above)
+
+    def save(self, partition: Partition, offset: int, done: Sequence[Run] = ()) -> None:
+        """Gives an offset to the store, with what is done above it."""
         leader = self.leaders.get(partition, UNKNOWN_BROKER)
         try:
-            self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader))
+            self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader, done))
         except FencedError as error:
             log.warning("%s", error)  # the next tick drops it
         else:
             self._source.commit(partition, offset)
+
+
+def is_kept_above(config: SpoutConfig, topology: Topology) -> bool:
+    """Whether offsets are stored with what is done above them. Exactly once, a position in Kafka says it."""
+    return config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE and not topology.config.exactly_once
 
 
 def said_of_the_rest(config: SpoutConfig, topology: Topology) -> str:
