@@ -96,6 +96,8 @@ class Duplicate(NamedTuple):
 class ChaosFindings:
     messages: Sequence[int] = ()
     """When each message came into the source topic, in ms since 1970."""
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    """Of each message that was processed to its end: when it came, and when the last of its outputs was there, in ms since 1970."""
     outputs: int = 0
     """Records in the sink topics."""
     lost: list[Lost] = field(default_factory=list)
@@ -197,7 +199,9 @@ def audit(
                 found.given_up.append(record.place)
         elif record.place not in poison:
             truth.update(messages.counted(number))
-            if at == NEVER:
+            if at != NEVER:
+                found.spans.append((record.timestamp, at))
+            else:
                 found.lost.append(Lost(record.place, messages.ids[number], record.timestamp, messages.missing(number)))
         finished[record.place] = at
     found.duplicates = [

@@ -69,7 +69,7 @@ class Course:
     def _break(self, fault: Fault, rng: random.Random) -> None:
         self._under_way = f"{fault.name}: {fault.says}"
         self._say(self._under_way, "bold yellow")
-        failed = self._pulse.snapshot.failed
+        failed, starts = self._pulse.snapshot.failed, self._starts()
         episode = Episode(fault.name, fault.says, int(time.time() * 1000))
         began = time.monotonic()
         steps = fault.deed(self._stage, rng)
@@ -91,12 +91,16 @@ class Course:
         episode.end = int(time.time() * 1000)
         episode.longest_stop = self._pulse.longest_stop
         episode.replayed = self._pulse.snapshot.failed - failed
+        episode.starts = self._starts() - starts
         self._episodes.append(episode)
         self._under_way = "nothing is broken"
         self._say(
             f"works again after {episode.progress_secs:.1f} s, calm after {(episode.end - episode.begin) / 1000:.0f} s;"
             f" {episode.replayed} trees were replayed"
         )
+
+    def _starts(self) -> int:
+        return sum(worker.process.starts for worker in self._stage.processes.workers)
 
     def _close(self, steps: Steps) -> None:
         """Mends, if the run is interrupted."""

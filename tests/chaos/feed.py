@@ -45,6 +45,7 @@ class Feed(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
+                "message.timeout.ms": 0,  # an outage may last
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
                 "log_level": 0,

@@ -10,6 +10,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.stage import Stage
 
 OUTAGE_SECS: Final = 60.0
+BROKER_AWAY_SECS: Final = 300.0
 CUT_SECS: Final = 15.0
 SLOW_SECS: Final = 20.0
 DELAY_SECS: Final = 0.3
@@ -23,6 +24,11 @@ def restart_broker(stage: Stage, rng: random.Random) -> Steps:
 def kill_broker(stage: Stage, rng: random.Random) -> Steps:
     """SIGKILL to the broker."""
     return _outage(stage.kafka.kill, 0, stage.kafka.start)
+
+
+def lose_broker(stage: Stage, rng: random.Random) -> Steps:
+    """Kafka is away for longer than anything waits for it."""
+    return _outage(stage.kafka.kill, BROKER_AWAY_SECS, stage.kafka.start)
 
 
 def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
@@ -50,6 +56,11 @@ def slow(stage: Stage, rng: random.Random) -> Steps:
 OUTAGES: Final = [
     Fault("broker-restart", "the only broker is stopped by SIGTERM and started again", restart_broker),
     Fault("broker-kill", "SIGKILL to the only broker, which is then started again", kill_broker),
+    Fault(
+        "broker-outage",
+        f"SIGKILL to the only broker, which is away for {BROKER_AWAY_SECS / 60:.0f} minutes",
+        lose_broker,
+    ),
     Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
     Fault("zookeeper-outage", f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s", lose_zookeeper),
     Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut),

@@ -3,6 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kstorm.local.audit import NOTHING, Audited
@@ -39,6 +41,8 @@ class Episode:
     """Most seconds without a completed tree."""
     replayed: int = 0
     """Trees that failed or timed out."""
+    starts: int = 0
+    """Processes that were started."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,8 @@ class Row:
     replayed: int = 0
     progress: list[float] = field(default_factory=list)
     stops: list[float] = field(default_factory=list)
+    worst: float | None = None
+    """Most seconds from a message to its last output, of those that were under way during an episode; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,9 @@ class ChaosOutcome:
             row.stops.append(episode.longest_stop)
             if episode.progress_secs is not None:
                 row.progress.append(episode.progress_secs)
+        for came, finished in self.findings.spans:
+            for row in self._rows_during(rows, came, finished) or [between]:
+                row.worst = max((finished - came) / 1000, row.worst or 0.0)
         begins = [episode.begin for episode in self.episodes]
         ends = [episode.end for episode in self.episodes]
 
@@ -112,6 +121,12 @@ class ChaosOutcome:
             row.duplicated += 1
             row.finished_before += during is not None and copy.finished < during.begin - _SLACK_MS
         return [row for row in rows.values() if row.runs or row is between]
+
+    def _rows_during(self, rows: Mapping[str, Row], came: int, finished: int) -> list[Row]:
+        """Of the faults in which a message was under way."""
+        first = bisect_left(self.episodes, came, key=attrgetter("end"))
+        during = takewhile(lambda episode: episode.begin <= finished, self.episodes[first:])
+        return [rows[episode.fault] for episode in during]
 
     def faults(self) -> list[str]:
         """What is wrong, a sentence each; exactly once, also what is there too often."""
@@ -149,6 +164,10 @@ class ChaosOutcome:
                     slowest <= _RESUME_SECS,
                 ),
             ]
+        outages = [episode for episode in self.episodes if episode.fault == "broker-outage"]
+        if outages:
+            starts = sum(episode.starts for episode in outages)
+            goals.append(Goal(f"an outage of Kafka ends no process: {starts} were started", not starts))
         bolts = [rows[name] for name in _BOLTS if name in rows]
         if bolts:
             needless = sum(row.finished_before for row in bolts)

@@ -26,9 +26,10 @@ _COLUMNS: Final = """\
 outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
 out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
 worked since, and more trees had been completed than were open at the beginning. *longest stop*: seconds without a
-completed tree."""
+completed tree. *worst message*: most seconds from a message to the last of its outputs, of those that were under way during the
+fault; a task that stands still shows here while others complete trees."""
 
-_SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s")
+_SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s", "worst message s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,10 @@ def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
 def _side_by_side(summaries: Sequence[Summary]) -> Iterator[str]:
     """The columns that differ most between guarantees; a fault that only one run had is left out."""
     tables = [{row[0]: dict(zip(summary.header, row, strict=True)) for row in summary.cells} for summary in summaries]
-    header = [f"{column}, {_named(summary).lower()}" for column in _SIDE_BY_SIDE for summary in summaries]
+    columns = [column for column in _SIDE_BY_SIDE if all(column in summary.header for summary in summaries)]
+    header = [f"{column}, {_named(summary).lower()}" for column in columns for summary in summaries]
     both = [name for name in tables[0] if all(name in table for table in tables)]
-    rows = [[name, *(table[name][column] for column in _SIDE_BY_SIDE for table in tables)] for name in both]
+    rows = [[name, *(table[name][column] for column in columns for table in tables)] for name in both]
     yield from _table(["fault", *header], rows)
 
 

@@ -26,6 +26,7 @@ HEADER: Final = (
     "works\nagain,\np50 s",
     "max s",
     "longest\nstop s",
+    "worst\nmessage s",
 )
 
 
@@ -70,6 +71,7 @@ def _cells(row: Row) -> list[str]:
         f"{statistics.median(row.progress):.1f}" if row.progress else "–",
         f"{max(row.progress):.1f}" if row.progress else "–",
         f"{max(row.stops):.1f}" if row.stops else "–",
+        "–" if row.worst is None else f"{row.worst:.1f}",
     ]
 
 

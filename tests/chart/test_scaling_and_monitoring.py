@@ -97,7 +97,7 @@ def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
 def shown_metrics() -> set[str]:
     """The names of all metrics that a service shows."""
     text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
-    plain = {f"kstorm_{name}" for name in re.findall(r'yield "([a-z_]+)"', text)}
+    plain = {f"kstorm_{name}" for name in re.findall(r'yield \(?\s*"([a-z_]+)"', text)}
     endings = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
     of_pipeline = {each.name + endings[each.type] for each in Metrics().registry.collect()}
     return plain | of_pipeline | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}

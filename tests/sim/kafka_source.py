@@ -65,6 +65,10 @@ class Record(NamedTuple):
         """Its value."""
         return self.content
 
+    def timestamp(self) -> tuple[int, int]:
+        """None."""
+        return 0, 0
+
 
 @dataclass(eq=False)
 class SourceTopic:

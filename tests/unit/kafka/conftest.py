@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from kstorm.errors import FencedError, KstormError
 from kstorm.kafka import (
@@ -114,10 +114,13 @@ class FakeSource:
     _answer: Mapping[Partition, Broker] | None = None
     _ends: dict[Partition, int] = field(default_factory=dict)
 
-    def produce(self, partition: int, *offsets: int, body: bytes | None = b"text", topic: str = TOPIC) -> None:
+    def produce(
+        self, partition: int, *offsets: int, body: bytes | None = b"text", topic: str = TOPIC, timestamp: int = 0
+    ) -> None:
         """Appends messages with these offsets, which may leave gaps."""
         log = self.logs.setdefault(Partition(topic, partition), [])
-        log.extend(cast("SourceMessage", Message(topic, partition, offset, None, body)) for offset in offsets)
+        stamp: Any = {"timestamp": (TIMESTAMP_CREATE_TIME, timestamp)} if timestamp else {}
+        log.extend(cast("SourceMessage", Message(topic, partition, offset, None, body, **stamp)) for offset in offsets)
 
     def produce_undecodable(self, partition: int, count: int) -> None:
         """Appends a batch of so many messages that no reader can decode."""

@@ -248,3 +248,22 @@ def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:
         "throttled": 0,
         "oldest_pending_seconds": 3.0,
     }
+
+
+def test_it_says_how_old_the_oldest_unfinished_message_is(world: "World") -> None:
+    """By the message's own time, which a restart does not change; what was not read yet counts from when it was seen."""
+    place = world.source.at(0)
+    world.source.produce(0, *range(3), timestamp=1_000_000)
+    world.source.produce(0, 3, timestamp=1_050_000)
+    spout = world.open()
+    ids: dict[int, Any] = world.run_ids(spout)
+    for offset in (0, 2):
+        spout.ack(ids[offset])
+    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 60.0}
+    spout.ack(ids[1])
+    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 10.0}
+    spout.ack(ids[3])
+    assert spout.oldest_unfinished_seconds(1_060_000) == {place: 0.0}
+    world.source._ends[place] = 9
+    assert spout.oldest_unfinished_seconds(1_070_000) == {place: 0.0}
+    assert spout.oldest_unfinished_seconds(1_075_000) == {place: 5.0}

@@ -49,6 +49,23 @@ def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
     assert (between.messages, between.lost, between.duplicated) == (2, 1, 1)
 
 
+def test_the_worst_message_counts_wherever_it_was_under_way() -> None:
+    """A message that came before a fault and is finished after it has waited in it; one between faults counts there."""
+    findings = ChaosFindings(spans=[(100, 200), (900, 1000), (950, 3000), (1500, 1600), (2100, 2900), (3500, 9000)])
+    found = outcome(findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000))
+    worst = {each.fault: each.worst for each in found.rows()}
+    assert worst == {"kill-split": 2.05, "sleep": 5.5, BETWEEN: 0.8}
+    assert row(outcome(ChaosFindings(), episode("sleep", 1, 2)), "sleep").worst is None
+
+
+@pytest.mark.parametrize("starts", [0, 1])
+def test_an_outage_of_kafka_starts_no_process(starts: int) -> None:
+    """What is started anew has ended."""
+    found = outcome(ChaosFindings(), replace(episode("broker-outage", 1000, 2000), starts=starts))
+    (goal,) = [goal for goal in found.goals() if "outage of Kafka" in goal.text]
+    assert goal.met == (not starts)
+
+
 def test_the_goals_are_met_or_not() -> None:
     """An acker's death replays nothing and is over in ten seconds; a bolt's repeats nothing that was finished."""
     good = outcome(

@@ -28,6 +28,10 @@ class SourceMessage(Protocol):
         """Its value; None for a tombstone."""
         ...
 
+    def timestamp(self) -> tuple[int, int]:
+        """What kind of time its topic keeps, and the time of this message, in ms since 1970; the kind is 0 if it has none."""
+        ...
+
 
 class UndecodableBatchError(KstormError):
     """Somebody asked for the value of what cannot be read."""
@@ -57,6 +61,10 @@ class UndecodableBatch(NamedTuple):
     def offset(self) -> int:
         """That of the first."""
         return self.first
+
+    def timestamp(self) -> tuple[int, int]:
+        """There is none that could be read."""
+        return 0, 0
 
     def key(self) -> NoReturn:
         """Raises `UndecodableBatchError`."""

@@ -285,6 +285,14 @@ class PartitionManager:
         return 0.0 if oldest is None else now - oldest.since
 
     @property
+    def oldest_unfinished(self) -> SourceMessage | None:
+        """The first message that is not finished, emitted or not, of those that were read; None if there is none."""
+        pending = next(iter(self._pending.values()), None)
+        if pending is not None:
+            return pending.message
+        return self.waiting[0] if self.waiting else None
+
+    @property
     def _read_to(self) -> int:
         """The offset behind what was read last."""
         if not self.waiting:

@@ -93,6 +93,7 @@ class KafkaSpout(Positioned, Spout):
         self._next_bucket = self._clock() + self.spout_config.metrics_time_bucket_size_in_secs
         self._problem: str | None = None
         self._throttled: set[Partition] = set()
+        self._unread_since: dict[Partition, float] = {}
 
     def next_tuple(self) -> None:
         """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
@@ -199,6 +200,22 @@ class KafkaSpout(Positioned, Spout):
             "throttled": sum(m.at_limit for m in managers),
             "oldest_pending_seconds": max((m.oldest_pending_age(now) for m in managers), default=0.0),
         }
+
+    def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
+        """By partition, the age of its oldest message that is not finished, by the time that the message has; 0 if all are. What
+        was not read yet counts from when that was first seen here."""
+        found = {}
+        for manager in self._coordinator.all_managers():
+            place, oldest = manager.partition, manager.oldest_unfinished
+            end = self._source.end_offset(place)
+            if oldest is None and (end is None or end <= manager.last_completed_offset):
+                self._unread_since.pop(place, None)
+                found[place] = 0.0
+                continue
+            kind, stamp = (0, 0) if oldest is None else oldest.timestamp()
+            since = stamp if kind else self._unread_since.setdefault(place, unix_ms)
+            found[place] = max(0.0, unix_ms - since) / 1000
+        return found
 
     def _emit(self, now: float, limit: int) -> int:
         """Emits from one partition after the other; how many of `limit` messages are left."""

@@ -164,6 +164,13 @@ class SpoutDriver(Driver[SpoutEngine]):
         yield "spout_pending", "Trees in flight", self.engine.in_flight, {}
         throttled = sum(task.throttled for task in self.engine.tasks)
         yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
+        for topic, number, age in self._oldest_unfinished():
+            yield (
+                "spout_oldest_unfinished_seconds",
+                "Age of the oldest unfinished message of a partition",
+                age,
+                {"topic": topic, "partition": number},
+            )
         yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
@@ -183,9 +190,17 @@ class SpoutDriver(Driver[SpoutEngine]):
             "unread": self._unread(),
         }
 
+    def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:
+        for spout in self._kafka_spouts:
+            for place, age in spout.oldest_unfinished_seconds(time.time() * 1000).items():
+                yield place.topic, str(place.partition), age
+
     def _unread(self) -> str:
-        spouts = (spout for _, spout in self.components() if isinstance(spout, KafkaSpout))
-        return "; ".join(dict.fromkeys(filter(None, (spout.unread for spout in spouts))))
+        return "; ".join(dict.fromkeys(filter(None, (spout.unread for spout in self._kafka_spouts))))
+
+    @property
+    def _kafka_spouts(self) -> list[KafkaSpout]:
+        return [spout for _, spout in self.components() if isinstance(spout, KafkaSpout)]
 
 
 def _counts(task: SpoutTask) -> dict[str, int]:
