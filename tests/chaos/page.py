@@ -25,9 +25,9 @@ _COLUMNS: Final = """\
 *messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
 outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
 out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
-worked since, and more trees had been completed than were open at the beginning. *longest stop*: seconds without a
-completed tree. *worst message*: most seconds from a message to the last of its outputs, of those that were under way during the
-fault; a task that stands still shows here while others complete trees."""
+worked since, and more trees had been completed than were open at the beginning; of several runs the longest. *longest stop*:
+seconds without a completed tree. *worst message*: most seconds from a message to the last of its outputs, of those that were
+under way during the fault; a task that stands still shows here while others complete trees."""
 
 _SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s", "worst message s")
 
