@@ -3,9 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from kstorm.errors import LocalError
 from tests.e2e.release import ACKER, BOLTS, SPOUT, Release
+
+_AWAY_SECS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
     yield Disturbance("helm upgrade that adds the pipeline", release.add_pipeline)
     yield Disturbance("the pipeline's driver is deleted", lambda: release.pipeline.delete("pipeline"))
     yield Disturbance("the pipeline's executor is deleted", lambda: release.pipeline.delete("pipeline-executor"))
+    yield Disturbance(f"kafka is away for {_AWAY_SECS / 60:.0f} minutes", lambda: _lose_kafka(release))
     for server in ("kafka", "zookeeper"):
         yield Disturbance(f"{server} is restarted", lambda server=server: _restart(release, server))  # type: ignore[misc]
 
@@ -53,6 +57,18 @@ def _pause(release: Release) -> None:
     if release.samples()[-1].sink != stands_at:
         raise LocalError(f"the sink has grown from {stands_at:,} records although the topology is drained")
     release.kstorm_in_spout("activate")
+
+
+def _lose_kafka(release: Release) -> None:
+    """Raises `LocalError` if a container of the topology is started again for that."""
+    starts = release.container_starts()
+    release.kube.kubectl("scale", release.server("kafka"), "--replicas=0")
+    time.sleep(_AWAY_SECS)
+    release.kube.kubectl("scale", release.server("kafka"), "--replicas=1")
+    release.kube.roll_out(release.server("kafka"))
+    release.await_ready()
+    if (now := release.container_starts()) != starts:
+        raise LocalError(f"containers were started again while Kafka was away: {starts} before, {now} after it")
 
 
 def _restart(release: Release, server: str) -> None:

@@ -14,7 +14,7 @@ from kstorm.local.audit import Audited
 from tests.e2e.pipeline import Counted
 from tests.e2e.release import Sample
 
-_HEADER: Final = ("disturbance", "ready again, s", "longest stop, s", "words written again")
+_HEADER: Final = ("disturbance", "ready again, s", "longest stop, s", "worst message, s", "words written again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ class Episode:
         seen = [sample for sample in samples if self.begin - 1 <= sample.at <= self.end]
         grown = [after.at for before, after in pairwise(seen) if after.sink > before.sink]
         return max((after - before for before, after in pairwise(grown)), default=self.end - self.begin)
+
+    def worst_message(self, slowest: Sequence[tuple[float, float]]) -> float:
+        """Most seconds from a message to its last word in the sink, of those that were under way meanwhile."""
+        during = (after - before for before, after in slowest if before <= self.end and after >= self.begin)
+        return max(during, default=0.0)
 
     def replays(self, copies: dict[str, int]) -> int:
         """Words that were written again meanwhile."""
@@ -95,7 +100,8 @@ class E2eOutcome:
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for one in self.episodes:
             stop, again = one.longest_stop(self.samples), one.replays(self.audit["copies"])
-            yield one.name, f"{one.ready - one.begin:.1f}", f"{stop:.1f}", f"{again:,}"
+            worst = one.worst_message(self.audit["slowest"])
+            yield one.name, f"{one.ready - one.begin:.1f}", f"{stop:.1f}", f"{worst:.1f}", f"{again:,}"
 
     def _sum(self) -> str:
         audit = self.audit

@@ -94,6 +94,14 @@ class Release:
         label = f"app.kubernetes.io/instance={NAME},kstorm.io/component={component}"
         return [pod["metadata"]["name"] for pod in self.kube.items("pods", "-l", label)]
 
+    def container_starts(self) -> dict[str, int]:
+        """By pod of a component, how often its container was started again."""
+        label = f"app.kubernetes.io/instance={NAME},kstorm.io/component"
+        return {
+            pod["metadata"]["name"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+            for pod in self.kube.items("pods", "-l", label)
+        }
+
     def await_ready(self) -> None:
         """Waits until every component is as it should be."""
         for workload in self.workloads():

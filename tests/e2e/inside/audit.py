@@ -16,8 +16,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 def main() -> None:
     servers, source, sink, patience = sys.argv[1:]
-    sentences, expected, counts = _read_source(servers, source)
+    came, expected, counts = _read_source(servers, source)
     missing, strange, copies = set(expected), 0, Counter[int]()
+    finished: dict[str, int] = {}
     highest: dict[str, int] = {}
     reader = _reader(servers, sink)
     last_news = time.monotonic()
@@ -29,6 +30,8 @@ def main() -> None:
             highest[word] = max(record["count"], highest.get(word, 0))
             if place in missing:
                 missing.remove(place)
+                sentence = place.rpartition("-")[0]
+                finished[sentence] = max(message.timestamp()[1], finished.get(sentence, 0))
                 last_news = time.monotonic()
             elif place in expected:
                 copies[message.timestamp()[1] // 1000] += 1
@@ -37,7 +40,8 @@ def main() -> None:
         if not polled and (not missing or time.monotonic() - last_news > float(patience)):
             break
     outcome = {
-        "sentences": sentences,
+        "sentences": len(came),
+        "slowest": _slowest(came, finished),
         "words": len(expected),
         "counts": counts,
         "lost": len(missing),
@@ -49,22 +53,34 @@ def main() -> None:
     print(json.dumps(outcome), flush=True)
 
 
-def _read_source(servers: str, topic: str) -> tuple[int, set[str], Counter[str]]:
-    """How many messages there are, the ids of their words, and how often each word occurs."""
+def _slowest(came: dict[str, int], finished: dict[str, int]) -> list[tuple[float, float]]:
+    """Of the messages that came within a second the one that took longest: when it came, and when its last word was there."""
+    found: dict[int, tuple[float, float]] = {}
+    for sentence, end in finished.items():
+        begin = came[sentence]
+        second, slowest = begin // 1000, found.get(begin // 1000, (0.0, 0.0))
+        if (end - begin) / 1000 > slowest[1] - slowest[0]:
+            found[second] = begin / 1000, end / 1000
+    return sorted(found.values())
+
+
+def _read_source(servers: str, topic: str) -> tuple[dict[str, int], set[str], Counter[str]]:
+    """When each message came, in ms; the ids of all words, and how often each word occurs."""
     reader = _reader(servers, topic)
     places = reader.assignment()
     ends = {place.partition: reader.get_watermark_offsets(place, timeout=10)[1] for place in places}
-    sentences, words, counts = 0, set[str](), Counter[str]()
-    while sentences < sum(ends.values()):
+    came: dict[str, int] = {}
+    words, counts = set[str](), Counter[str]()
+    while len(came) < sum(ends.values()):
         for message in reader.consume(5000, 1.0):
             if message.error():
                 continue
-            sentences += 1
             where = f"{topic}-{message.partition()}-{message.offset()}"
+            came[where] = message.timestamp()[1]
             text = (message.value() or b"").decode().split()
             words.update(f"{where}-{position}" for position in range(len(text)))
             counts.update(text)
-    return sentences, words, counts
+    return came, words, counts
 
 
 def _reader(servers: str, topic: str) -> Consumer:
