@@ -12,7 +12,7 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration import topologies
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, running
-from tests.integration.second_broker import REPLICATED, SecondBroker
+from tests.integration.further_brokers import FurtherBroker, replicated
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.words import Words
 
@@ -59,8 +59,8 @@ class Cluster:
 def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
     """Two brokers that serve."""
     with (
-        EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=REPLICATED) as one,
-        SecondBroker(tmp_path, one) as two,
+        EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=replicated(2)) as one,
+        FurtherBroker(tmp_path, one) as two,
     ):
         cluster = Cluster(one, two)
         eventually(cluster.complete, 60)

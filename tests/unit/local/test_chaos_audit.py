@@ -165,8 +165,9 @@ def test_an_offset_above_an_unfinished_message_is_found() -> None:
     offsets = [OffsetSeen(0, 1, 1105), too_soon, OffsetSeen(0, 2, 1125), OffsetSeen(1, 1, 1115)]
     found = audit(source(), words(), joined(), [], offsets=offsets, ends={0: 2, 1: 1})
     assert found.ahead == [too_soon]
-    exact = [OffsetSeen(0, 2, 1124, position=2), OffsetSeen(0, 2, 9999, position=1)]
-    assert audit(source(), words(), joined(), [], offsets=exact).ahead == exact[1:]
+    begun = OffsetSeen(1, 0, 1100, position=-1001)  # nothing was committed yet
+    exact = [OffsetSeen(0, 2, 1124, position=2), OffsetSeen(0, 2, 9999, position=1), begun]
+    assert audit(source(), words(), joined(), [], offsets=exact).ahead == [exact[1]]
     assert "stored offsets were too high" in found.faults()[0]
     found = audit(source(), words()[1:], joined(), [], offsets=[OffsetSeen(0, 2, 9999)])
     assert found.ahead == [OffsetSeen(0, 2, 9999)]

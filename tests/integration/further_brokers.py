@@ -1,0 +1,34 @@
+"""More brokers than one, so that coordinators and leaders can move from one to the other, and back."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kstorm.local.servers import EmbeddedKafka
+
+
+def replicated(times: int) -> dict[str, str]:
+    """Settings of all brokers: the coordinators' topics have the replicas that the broker which makes them is set to."""
+    factors = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+    return dict.fromkeys(factors, str(times))
+
+
+class FurtherBroker(EmbeddedKafka):
+    """A broker of the cluster of `first`, which must be running when this one starts and is the controller; it can be killed and
+    come back."""
+
+    def __init__(
+        self, workdir: Path, first: EmbeddedKafka, number: int = 2, settings: Mapping[str, str] | None = None
+    ) -> None:
+        name = f"{first.name}-{number}"
+        super().__init__(workdir, name=name, heap="256m", quick_start=True, settings=settings or replicated(2))
+        self._first, self._number = first, number
+        self._cluster_id = first._cluster_id
+
+    def _all_settings(self) -> dict[str, str]:
+        return super()._all_settings() | {
+            "process.roles": "broker",
+            "node.id": str(self._number),
+            "controller.quorum.voters": self._first._all_settings()["controller.quorum.voters"],
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+        }
