@@ -37,6 +37,10 @@ class HttpStub:
 
             def _reply(self, status: int, content: Any) -> None:
                 stub.headers.append(dict(self.headers))
+                if callable(content):
+                    self.close_connection = True
+                    content(self)
+                    return
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", stub.content_type)
@@ -72,5 +76,6 @@ class HttpStub:
             return self.answer(method, path, body)
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        """The status and the content: bytes as they are, all else as JSON. Called by one thread at a time."""
+        """The status and the content: bytes as they are, what can be called with the handler answers by itself, all else is JSON.
+        Called by one thread at a time."""
         raise NotImplementedError

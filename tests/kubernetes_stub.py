@@ -1,5 +1,5 @@
-"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, and the proxy to
-pods.
+"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, the proxy to pods, and what
+is run in them.
 
 It keeps objects as the API has them, selects by labels, applies the merge patches that are sent to it, and denies what
 the test wants with the API server's own words. It starts no pod: a workload that is scaled to 0 loses its pods at once.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.exec_stub import Frames, ended, serve_exec
 from tests.http_stub import HttpStub
 
 Object = dict[str, Any]
@@ -33,6 +34,9 @@ class KubernetesStub(HttpStub):
         self.denied: set[tuple[str, str]] = set()
         """Verb and resource."""
         self.patches: list[tuple[str, Object]] = []
+        self.commands: list[tuple[str, list[str]]] = []
+        """What was run in pods: pod and command."""
+        self.on_exec: Callable[[str, list[str]], Frames] = lambda pod, command: iter([ended(0)])
         self.on_scale: Callable[[str, int], object] = lambda name, replicas: None
         self.user = "operator"
         self.status: int | None = None
@@ -134,7 +138,7 @@ class KubernetesStub(HttpStub):
 
     def answer(self, method: str, path: str, body: Object) -> tuple[int, Any]:
         parts = urlsplit(path)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        query = {key: "\0".join(values) for key, values in parse_qs(parts.query).items()}
         if self.status is not None:
             return _status(self.status, "Unauthorized")
         where = re.fullmatch(
@@ -183,6 +187,10 @@ class KubernetesStub(HttpStub):
                 return _status(400, f'container "{query["container"]}" in pod "{name}" is waiting to start')
             lines = self.lines[name][-int(query.get("tailLines", "1000")) :]
             return 200, "".join(f"{line}\n" for line in lines).encode()
+        if sub == "exec":
+            command = query["command"].split("\0")
+            self.commands.append((name, command))
+            return 101, lambda handler: serve_exec(handler, self.on_exec(name, command))
         if method == "PATCH":
             self.patches.append((name, body))
             _merge(found, body)

@@ -188,3 +188,14 @@ def test_helm_test(render: Render) -> None:
     for base in ("prod", "minimal"):
         (container,) = one(render(base=base), "Pod", "wordcount-test")["spec"]["containers"]
         assert container["args"] == ["--timeout=120"]
+
+
+def test_own_servers_end_after_the_services(render: Render) -> None:
+    """All pods are told to stop at once. Each server waits for its clients, as long as it is given to stop and a little less."""
+    objects = render(base="dev")
+    for part, port in (("kafka", 9092), ("zookeeper", 2181)):
+        spec = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["spec"]
+        command = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+        assert command[:3] == ["python3", "-m", "kstorm.local.outlive"]
+        assert command[3] == f"wordcount-{part}.words.svc:{port}", "its Service, which is removed before any pod"
+        assert int(command[4]) <= spec["terminationGracePeriodSeconds"] - 10

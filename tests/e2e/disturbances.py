@@ -51,12 +51,12 @@ def _delete_pod(release: Release, component: str, *how: str) -> None:
 
 
 def _pause(release: Release) -> None:
-    release.kstorm_in_spout("drain")
+    release.kstorm("drain")
     stands_at = release.samples()[-1].sink
     time.sleep(3)
     if release.samples()[-1].sink != stands_at:
         raise LocalError(f"the sink has grown from {stands_at:,} records although the topology is drained")
-    release.kstorm_in_spout("activate")
+    release.kstorm("activate")
 
 
 def _lose_kafka(release: Release) -> None:

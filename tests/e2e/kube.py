@@ -1,12 +1,10 @@
 """kubectl and helm, as a user calls them."""
 
 import json
-import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +41,6 @@ class Kube:
     def roll_out(self, workload: str, timeout: float = 240) -> None:
         """Waits until all pods of a workload (`deployment/NAME`) are of its newest form, and ready."""
         self.kubectl("rollout", "status", workload, f"--timeout={timeout:.0f}s", timeout=timeout + 10)
-
-    @contextmanager
-    def forwarded(self, what: str, port: int) -> Iterator[str]:
-        """An address on this machine that leads to a port of a pod or of a workload's pod."""
-        command = ["kubectl", "-n", self.namespace, "port-forward", what, f":{port}"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarding:
-            try:
-                assert forwarding.stdout is not None
-                said = re.match(r"Forwarding from (127\.0\.0\.1:\d+) ", forwarding.stdout.readline())
-                if said is None:
-                    raise LocalError(f"{' '.join(command)}: it forwards nothing")
-                yield said[1]
-            finally:
-                forwarding.terminate()
 
     def run_pod(
         self, name: str, image: str, command: list[str], files: Mapping[str, str], claim: str | None = None

@@ -110,18 +110,13 @@ class Release:
     # What the operator's command does.
 
     def kstorm(self, verb: str, *arguments: str) -> str:
-        """`kstorm VERB wordcount …`, from this machine."""
+        """`kstorm VERB wordcount …`, from this machine, which cannot reach the release's ZooKeeper."""
         command = [sys.executable, "-m", "kstorm.cli", verb, NAME, *arguments, "--namespace", self.kube.namespace]
         return run(command, timeout=300)
 
-    def kstorm_in_spout(self, verb: str) -> str:
-        """The same for a verb that asks ZooKeeper, in the spout's pod, which knows it."""
-        return self.kube.kubectl("exec", self.pods(SPOUT)[0], "--", "kstorm", verb, NAME)
-
     def kill(self) -> None:
         """`kstorm kill --wait`. Raises `LocalError` if a pod is to run afterwards."""
-        with self.kube.forwarded(self.server("zookeeper"), 2181) as zookeeper:
-            self.kstorm("kill", "--yes", "--wait", "60", "--zookeeper", zookeeper)
+        self.kstorm("kill", "--yes", "--wait", "60")
         label = f"app.kubernetes.io/instance={NAME},kstorm.io/topology"
         for found in self.kube.items("deployments,statefulsets", "-l", label):
             if found["spec"]["replicas"]:

@@ -60,6 +60,10 @@ class ControlError(KstormError):
     """What an operator asked of a topology was refused, or has not come about in time."""
 
 
+class OverdueError(ControlError):
+    """What an operator waits for has not come about in time. It may still; a command ends with exit code 3 then."""
+
+
 class InUseError(KstormError):
     """What is to be changed belongs to a process at work, or was changed by one meanwhile."""
 

@@ -2,17 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kstorm.cli.__main__ import main
 from tests.kubernetes_stub import KubernetesStub
-
-Command = Callable[..., tuple[object, str, str]]
+from tests.unit.cli.conftest import Command
 
 
 @pytest.fixture
@@ -35,18 +33,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
         monkeypatch.setenv("COLUMNS", "100")
         yield stub
-
-
-@pytest.fixture
-def kstorm(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        return ended.value.code, *capsys.readouterr()
-
-    return run
 
 
 def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
 from kstorm_pipeline.tables import Tables
+from kstorm_pipeline.terminal import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,11 @@ _NEEDS = {"run": ("bootstrap_servers", "topic"), "audit": ("bootstrap_servers", 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code. `argv` defaults to the process's own arguments."""
-    words = sys.argv[1:] if argv is None else argv
+    with guarded():
+        return _main(sys.argv[1:] if argv is None else argv)
+
+
+def _main(words: Sequence[str]) -> int:
     try:
         if words and words[0] in ROLES:
             become(words[0], words[1:], os.environ)

@@ -1,4 +1,5 @@
-"""The entry point of `kstorm`. A user's mistake ends in one line, several in one line each, and exit code 2."""
+"""The entry point of `kstorm`. A user's mistake ends in one line, several in one line each, and exit code 2; a wait that was too
+short with exit code 3."""
 
 import logging
 import sys
@@ -10,6 +11,7 @@ import typer
 
 from kstorm.cli import activation, offsets, topology
 from kstorm.cli.consume import consume
+from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
@@ -17,7 +19,8 @@ from kstorm.cli.probe import probe
 from kstorm.cli.produce import produce
 from kstorm.cli.rollout import restart, scale
 from kstorm.cli.values import values
-from kstorm.errors import KstormError
+from kstorm.errors import KstormError, OverdueError
+from kstorm.runtime.terminal import guarded
 
 app = typer.Typer(
     name="kstorm",
@@ -43,6 +46,7 @@ for verb in (
     kill,
 ):
     app.command()(verb)
+app.command(hidden=True)(activation.forget)
 
 
 @app.callback()
@@ -54,12 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; by default with the process's arguments."""
     logging.getLogger().addHandler(logging.NullHandler())  # what clients complain of is told by errors, once
     warnings.simplefilter("ignore")
+    with guarded():
+        _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
         app(arguments, prog_name="kstorm")
     except KstormError as error:
-        for line in str(error).splitlines():
+        for line in str(error).split("\n"):
             print(f"kstorm: {line}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(OVERDUE if isinstance(error, OverdueError) else 2) from None
     raise SystemExit(0)
 
 

@@ -4,7 +4,8 @@
     kstorm drain wordcount --timeout 60
     kstorm activate wordcount
 
-All of it goes through ZooKeeper, so that it works for a topology off Kubernetes as well.
+All of it goes through ZooKeeper, so that it works for a topology off Kubernetes as well. On Kubernetes a pod of the topology asks
+ZooKeeper, unless one is named (`kstorm.cli.in_pod`).
 """
 
 import os
@@ -13,11 +14,13 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kstorm.cli import draining
-from kstorm.cli.finding import Name
+from kstorm.cli.finding import Context, Name, Namespace
+from kstorm.cli.in_pod import run_in_pod
+from kstorm.cli.who import operator
 from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[
@@ -25,19 +28,21 @@ ZooKeeper = Annotated[
 ]
 
 
-def activate(name: Name, zookeeper: ZooKeeper = None) -> None:
+def activate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None) -> None:
     """Has a deactivated topology's spouts emit again."""
+    run_in_pod(name, zookeeper, namespace, context, ["activate"])
     with known(name, zookeeper) as topologies:
         changed = topologies.activate(name)
-        spouts = draining.obey(topologies, name, True, Console())
+        spouts = draining.obey(topologies, name, True, Screen())
     print(f"{name} is {'active again' if changed else 'active, as it was'}: {draining.processes(spouts)}")
 
 
-def deactivate(name: Name, zookeeper: ZooKeeper = None) -> None:
+def deactivate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None) -> None:
     """Has a topology's spouts stop to emit; what is in flight finishes. It stays so over restarts."""
+    run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
     with known(name, zookeeper) as topologies:
-        changed = topologies.deactivate(name)
-        spouts = draining.obey(topologies, name, False, Console())
+        changed = topologies.deactivate(name, operator())
+        spouts = draining.obey(topologies, name, False, Screen())
     said = "deactivated" if changed else "deactivated, as it was"
     print(f"{name} is {said}: {draining.processes(spouts)}, {draining.in_flight(spouts) or 'nothing in flight'}")
 
@@ -49,11 +54,25 @@ def drain(
         typer.Option(metavar="SECS", min=0, help="Longest wait; else as long as a tree may be in flight."),
     ] = None,
     zookeeper: ZooKeeper = None,
+    namespace: Namespace = None,
+    context: Context = None,
 ) -> None:
     """Deactivates a topology, and waits until nothing is in flight."""
+    run_in_pod(name, zookeeper, namespace, context, ["drain", *timeout_option(timeout)])
     with known(name, zookeeper) as topologies:
-        spouts = draining.drain(topologies, name, timeout, Console())
+        spouts = draining.drain(topologies, name, timeout, Screen())
     print(f"{name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
+
+
+def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
+    """What `kill` has done in a pod at its end: once a topology's spouts have ended, ZooKeeper knows it no longer."""
+    with open_zookeeper(zookeeper) as topologies:
+        draining.forget(topologies, name, Screen())
+
+
+def timeout_option(seconds: float | None) -> list[str]:
+    """For `kstorm drain` in a pod."""
+    return [] if seconds is None else [f"--timeout={seconds:g}"]
 
 
 @contextmanager

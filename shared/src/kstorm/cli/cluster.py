@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kstorm.cli.execution import execute
 from kstorm.cli.workloads import (
     COMPONENT,
     KIND,
@@ -48,6 +49,10 @@ class Cluster:
         self._host = api.configuration.host
         self._apps, self._core = client.AppsV1Api(api), client.CoreV1Api(api)
         self._autoscaling = client.AutoscalingV2Api(api)
+
+    def __str__(self) -> str:
+        context = f"the context {self.context}" if self.context else "the cluster of this pod"
+        return f"{context}, namespace {self.namespace}"
 
     def workloads(self, everywhere: bool = False) -> Sequence[Workload]:
         """Those of all topologies, each's spouts first, its ackers last. `everywhere`: in all namespaces."""
@@ -140,6 +145,11 @@ class Cluster:
             if rest:
                 yield rest.decode(errors="replace")
 
+    def execute(self, pod: Pod, command: Sequence[str]) -> int:
+        """Runs a command in its service's container, prints what that prints, and returns its exit code."""
+        with self._errors():
+            return execute(self._core, pod, command)
+
     def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
         """Deployments and StatefulSets, each with the word for what it is."""
         apps = self._apps
@@ -164,7 +174,7 @@ class Cluster:
         except ApiException as error:
             if error.status not in absent:
                 raise ControlError(_refusal(error)) from None
-        except HTTPError as error:
+        except (HTTPError, OSError) as error:
             raise ControlError(
                 f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the cluster up, and is this the "
                 "right context?"
@@ -172,6 +182,11 @@ class Cluster:
 
 
 _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
+
+
+def is_named() -> bool:
+    """Whether there is a kubeconfig, or this is a pod: so `open_cluster` has something to go by."""
+    return bool(os.environ.get("KUBECONFIG")) or "KUBERNETES_SERVICE_HOST" in os.environ or _default_file().exists()
 
 
 def open_cluster(namespace: str | None, context: str | None) -> Cluster:
@@ -193,7 +208,7 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             config.load_incluster_config(client_configuration=settings)
             namespace, context = namespace or _OWN_NAMESPACE.read_text().strip(), ""
         else:
-            file = file or str(Path("~/.kube/config").expanduser())
+            file = file or str(_default_file())
             config.load_kube_config(file, context, client_configuration=settings)
             context, of_context = _context_of(config, file, context)
             namespace = namespace or of_context
@@ -203,6 +218,10 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             "--context"
         ) from None
     return Cluster(client.ApiClient(settings), namespace, context)
+
+
+def _default_file() -> Path:
+    return Path("~/.kube/config").expanduser()
 
 
 def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:

@@ -3,8 +3,6 @@
 It is there before the offset is moved, so that no audit finds a gap which nobody has explained.
 """
 
-import getpass
-import socket
 import time
 import uuid
 from collections.abc import Mapping
@@ -14,6 +12,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from msgspec.structs import replace
 
 from kstorm.cli.reading import Reading
+from kstorm.cli.who import operator
 from kstorm.errors import BrokerError
 from kstorm.kafka.finished import FinishedRange, moved
 from kstorm.kafka.offsets import StoredOffset
@@ -33,7 +32,7 @@ def note_moves(
 ) -> str:
     """Writes what the changes pass over; why that could not be, empty if it was. `positions` are those that count. Raises
     `BrokerError` if Kafka refuses a record."""
-    session, who = uuid.uuid4().hex, _who()
+    session, who = uuid.uuid4().hex, operator()
     records: dict[str, list[FinishedRange]] = {}
     for partition, (node, stored) in changes.items():
         before = 0 if node.stored is None else node.stored.offset
@@ -73,12 +72,3 @@ def _write(settings: Settings, topic: str, records: list[FinishedRange]) -> None
     if producer.flush(_FLUSH_SECS) or refused:
         told = refused[0] if refused else "no answer"
         raise BrokerError(f"topic {topic!r} does not take a record of what is skipped: {told}. No offset was changed")
-
-
-def _who() -> str:
-    """The user and the machine."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name, as in many containers
-        user = "?"
-    return f"{user}@{socket.gethostname()}"

@@ -2,6 +2,7 @@
 
     kstorm offsets show --topology hello:topology
     kstorm offsets reset --topology hello:topology --to 2026-03-01T08:00
+    kstorm offsets show --topology hello                                    # on Kubernetes, by a pod of it
     kstorm offsets set --root /kstorm --id hello --topic lines 0=1200 3=980
 
 Offsets are changed only while no process reads the partitions, all that were asked for or none. Of an exactly-once spout the
@@ -16,17 +17,18 @@ from functools import wraps
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kstorm.cli.moves import note_moves
 from kstorm.cli.positions import move_positions, positions_of
 from kstorm.cli.reading import Reading, ReadingOptions, find_reading
+from kstorm.cli.reading_in_pod import run_in_pod
 from kstorm.cli.source_log import Log, SourceLog, open_log
 from kstorm.cli.target import Target, parse_pair, parse_target
 from kstorm.errors import ConfigError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
+from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(help="How far a KafkaSpout has come, as ZooKeeper has it.", no_args_is_help=True)
@@ -52,6 +54,7 @@ def _of_a_reading(command: Callable[..., None]) -> Callable[..., None]:
 @_of_a_reading
 def show(options: ReadingOptions) -> None:
     """Shows each partition's stored offset, its log in Kafka, the lag, and who reads it."""
+    run_in_pod(options, "show")
     reading = find_reading(options)
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
@@ -59,7 +62,7 @@ def show(options: ReadingOptions) -> None:
         found = {partition: nodes.read(partition) for partition in logs}
         group = _group(reading, found.values())
         positions = positions_of(reading.settings, group, list(logs)) if group else None
-        Console(markup=False, emoji=False, highlight=False).print(_table(reading, logs, found, positions))
+        Screen(markup=False, emoji=False, highlight=False).print(_table(reading, logs, found, positions))
         for line in _what_counts(group, found, positions or {}):
             print(line)
 
@@ -72,6 +75,7 @@ def set_(
 ) -> None:
     """Stores an offset for each of some partitions; the spout reads on from there."""
     offsets = dict(map(parse_pair, pairs))
+    run_in_pod(options, "set", arguments=pairs)
     reading = find_reading(options)
     command = f"kstorm offsets set {' '.join(pairs)}"
     _move(
@@ -93,6 +97,7 @@ def reset(
 ) -> None:
     """Stores an offset for every partition: the log's start or end, the first at or after a time, or the one given."""
     target = parse_target(to)
+    run_in_pod(options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ()))
     reading = find_reading(options)
 
     def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:

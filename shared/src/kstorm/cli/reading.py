@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kstorm.cli.finding import Context, Namespace
 from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
@@ -21,9 +22,14 @@ class ReadingOptions:
 
     topology: Annotated[
         str | None,
-        typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The spout's topology."),
+        typer.Option(
+            "--topology",
+            metavar="MODULE:ATTR|NAME",
+            envvar="KSTORM_TOPOLOGY",
+            help="The spout's topology: its code here, or its name on Kubernetes.",
+        ),
     ] = None
-    """`package.module:attribute`."""
+    """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
     component: Annotated[
         str | None,
         typer.Option("--component", metavar="ID", help="The spout, if the topology has several that read Kafka."),
@@ -42,6 +48,10 @@ class ReadingOptions:
         str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
     ] = None
     """ZooKeeper's connect string; None: as the environment says."""
+    namespace: Namespace = None
+    """Of a topology on Kubernetes; None: the context's."""
+    context: Context = None
+    """Of the kubeconfig; None: its current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,9 @@ def find_reading(options: ReadingOptions) -> Reading:
         config = SpoutConfig(KafkaHosts(), options.topic, options.root, options.id)
         return Reading(config, settings, TopologyRef(settings.topology_id or options.id, options.id))
     if not options.topology:
-        raise ConfigError("whose offsets? Give --topology package.module:attribute, or --root, --id and --topic")
+        raise ConfigError(
+            "whose offsets? Give --topology package.module:attribute, or its name on Kubernetes; or --root, --id and --topic"
+        )
     return _of_topology(options.topology, options.component or settings.component, settings)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +23,9 @@ from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.look import ComponentStatus, look
 from kstorm.cli.workloads import Workload
+from kstorm.printable import printable
 from kstorm.runtime.service.figures import format_error, format_seconds
+from kstorm.runtime.terminal import Screen
 
 app = typer.Typer(help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True)
 
@@ -138,8 +140,8 @@ def _print_json(found: object) -> None:
     print(msgspec.json.format(msgspec.json.encode(found)).decode())
 
 
-def _console() -> Console:
-    return Console(markup=False, emoji=False, highlight=False)
+def _console() -> Screen:
+    return Screen(markup=False, emoji=False, highlight=False)
 
 
 def _list_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -163,7 +165,7 @@ def _description(found: Mapping[str, Any]) -> RenderableType:
             f"  {pod.name}", pod.trouble or pod.phase, "yes" if pod.ready else "no", str(pod.restarts), pod.node
         )
     head = f"\n{workload.kind} {workload.component}: {workload}, {workload.replicas} wanted{scaler}\n  {workload.image}"
-    return Group(Text(head), *([table] if found["pods"] else []))
+    return Group(Text(printable(head)), *([table] if found["pods"] else []))
 
 
 def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
@@ -184,11 +186,15 @@ def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
             f"{found.pending:,}",
             *("–" if each is None else format_seconds(each) for each in (found.latency_p50, found.latency_p99)),
         )
-    notes = [Text(f"{pod}: {why}", style="yellow") for found in components for pod, why in found.remarks.items()]
-    notes += [Text(f"{pod}: {why}", style="red") for found in components for pod, why in found.not_ready.items()]
+    notes = [_note(f"{pod}: {why}", "yellow") for found in components for pod, why in found.remarks.items()]
+    notes += [_note(f"{pod}: {why}", "red") for found in components for pod, why in found.not_ready.items()]
     notes += [
-        Text(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", style="red")
+        _note(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", "red")
         for found in components
         if found.last_error
     ]
     return Group(table, *notes)
+
+
+def _note(text: str, style: str) -> Text:
+    return Text(printable(text), style=style)

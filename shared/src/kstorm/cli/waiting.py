@@ -6,6 +6,9 @@ from typing import Final
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
+
+from kstorm.printable import printable
 
 _LOOK_SECS: Final = 0.2
 _LINE_SECS: Final = 2.0
@@ -36,9 +39,9 @@ class _Line:
 
     def _show(self, text: str) -> None:
         if self._status is None:
-            self._status = self._console.status(text)
+            self._status = self._console.status("")
             self._status.start()
-        self._status.update(text)
+        self._status.update(Text(printable(text)))  # as it is: nobody's name is markup
 
     def __enter__(self) -> "_Line":
         return self

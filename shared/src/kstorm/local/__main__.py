@@ -9,6 +9,7 @@ import sys
 
 from kstorm.errors import KstormError
 from kstorm.local import jarlock, jars, java
+from kstorm.printable import printable
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
             case _:
                 jarlock.write_lists()
     except KstormError as error:
-        print(f"kstorm: {error}", file=sys.stderr)
+        print(f"kstorm: {printable(str(error))}", file=sys.stderr)
         return 1
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from kstorm.errors import ConfigError, KstormError
+from kstorm.printable import printable
 
 _AGAIN_SECS: Final = 0.1
 
@@ -23,7 +24,7 @@ def run_command(name: str, command: Callable[[], int]) -> int:
     try:
         return command()
     except KstormError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted; everything that it had started is stopped", file=sys.stderr)

@@ -27,6 +27,7 @@ from kstorm.local.watch import Watch
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.kafka.transactions import check_transactions
 from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.terminal import Screen
 from kstorm.topology import Topology
 
 _PARTITIONS: Final = 12
@@ -57,7 +58,7 @@ class TopologyOptions:
 def main() -> int:
     """Run the topology; return the exit code: 0 after Ctrl-C, 2 if it cannot be run."""
     arguments = _parser().parse_args()
-    return run_command("kstorm topology", lambda: run(_options(arguments), Console()))
+    return run_command("kstorm topology", lambda: run(_options(arguments), Screen()))
 
 
 def run(options: TopologyOptions, console: Console) -> int:

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
 from kstorm.local.cli import check_report, run_command
 from kstorm.local.demo.run import Demo, DemoOptions
+from kstorm.runtime.terminal import Screen
 from kstorm.topology.config import EXACTLY_ONCE, GUARANTEES
 
 _MESSAGES: Final = 40_000
@@ -23,7 +22,7 @@ def main() -> int:
 def _run(options: DemoOptions) -> int:
     if options.report is not None:
         check_report(options.report)
-    return Demo(options, Console()).run()
+    return Demo(options, Screen()).run()
 
 
 def _options() -> DemoOptions:

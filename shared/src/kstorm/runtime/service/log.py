@@ -3,9 +3,12 @@
 import logging
 import sys
 import time
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+
+from kstorm.printable import printable
 
 CLIENT_LOG = logging.getLogger("librdkafka")
 """Where the Kafka clients write; the same complaint is let through once in five seconds."""
@@ -29,8 +32,10 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
     )
+    # JSON shows what a terminal would obey by itself.
+    rendering: list[Any] = [structlog.processors.format_exc_info, *([] if form == "json" else [_printable]), renderer]
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer],
+        processors=[*shared, *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level)),
         logger_factory=structlog.PrintLoggerFactory(sys.stdout),
         cache_logger_on_first_use=True,
@@ -39,17 +44,18 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                renderer,
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(logging.WARNING, getattr(logging, level)))
     return structlog.get_logger(**bound)
+
+
+def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What is no text is shown by its repr, in which nothing is obeyed."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 class _Calm(logging.Filter):

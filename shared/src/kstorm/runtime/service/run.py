@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from kstorm.errors import ConfigError, KstormError
+from kstorm.printable import printable
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service import log as logs
 from kstorm.runtime.service.app import make_app, run_worker
@@ -34,7 +35,7 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
         wait_for_kafka(settings, kind, topology.name, log)
         driver = _make_driver(settings, topology, log, make_driver)
     except KstormError as error:
-        print(f"kstorm-{kind}: {error}", file=sys.stderr)
+        print(f"kstorm-{kind}: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     loop = asyncio.new_event_loop()

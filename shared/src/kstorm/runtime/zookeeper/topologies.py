@@ -34,6 +34,7 @@ class Deactivation(msgspec.Struct, frozen=True):
     """Who deactivated a topology, and when."""
 
     host: str = ""
+    """The machine, perhaps with the user before it."""
     pid: int = 0
     at: float = 0.0
     """Unix time in seconds; 0 if it is not known."""
@@ -129,9 +130,9 @@ class Topologies:
         with told_errors(self._auth, deactivated_path(topology)):
             return read_deactivation(self._client, topology)
 
-    def deactivate(self, topology: str) -> bool:
-        """Has its spouts stop to emit; False if it was deactivated before."""
-        mark = Deactivation(socket.gethostname(), os.getpid(), time.time())
+    def deactivate(self, topology: str, by: str = "") -> bool:
+        """Has its spouts stop to emit; False if it was deactivated before. `by`: who, else this machine."""
+        mark = Deactivation(by or socket.gethostname(), os.getpid(), time.time())
         with told_errors(self._auth, deactivated_path(topology)):
             try:
                 self._client.create(deactivated_path(topology), msgspec.json.encode(mark))

@@ -1,0 +1,99 @@
+"""How `kill` drains a topology and has ZooKeeper forget it: by a ZooKeeper that was named, or by the one of an acker's pod.
+
+The acker is stopped after that, so it outlives the spouts.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from kstorm.cli import draining
+from kstorm.cli.activation import open_zookeeper, timeout_option
+from kstorm.cli.cluster import Cluster
+from kstorm.cli.in_pod import OVERDUE, PodCommand, names_zookeeper
+from kstorm.cli.workloads import Workload
+from kstorm.errors import ConfigError, ControlError, OverdueError
+from kstorm.runtime.terminal import Screen
+from kstorm.runtime.zookeeper.topologies import Topologies
+
+
+class Way(Protocol):
+    """To a topology's ZooKeeper."""
+
+    def where(self, pods: Sequence[str]) -> str:
+        """Which ZooKeeper it is. `pods` are the spouts' in the cluster; raises `ControlError` if ZooKeeper has others."""
+
+    def drain(self, wait: float | None) -> None:
+        """Says what has come of it; raises `OverdueError` if something is still in flight after so many seconds."""
+
+    def forget(self) -> None:
+        """Once the spouts have ended."""
+
+
+@contextmanager
+def way_to(zookeeper: str | None, cluster: Cluster, workloads: Sequence[Workload]) -> Iterator[Way]:
+    """Raises `ConfigError` if a ZooKeeper that was named does not know the topology, `ControlError` if there is no pod to ask."""
+    name = workloads[0].topology
+    if not names_zookeeper(zookeeper):
+        yield _ByPod(PodCommand(cluster, workloads, "acker"), name)
+        return
+    with open_zookeeper(zookeeper) as topologies:
+        _check_known(topologies, cluster, name)
+        yield _Direct(topologies, cluster, name)
+
+
+class _Direct:
+    def __init__(self, topologies: Topologies, cluster: Cluster, name: str) -> None:
+        self._topologies, self._cluster, self._name = topologies, cluster, name
+
+    def where(self, pods: Sequence[str]) -> str:
+        """A spout's process has the name of its pod in ZooKeeper: where none is known to both, two deployments bear one name."""
+        nodes = [spout.instance for spout in self._topologies.spouts(self._name)]
+        if pods and nodes and not {*pods} & {*nodes}:
+            raise ControlError(
+                f"{self._name!r} is another deployment in ZooKeeper at {self._topologies.connect}, with the spouts "
+                f"{', '.join(nodes)}, than in {self._cluster}, with {', '.join(pods)}. Nothing was changed; "
+                "give the ZooKeeper of these pods by --zookeeper"
+            )
+        return f"{self._topologies.connect}; spouts: {', '.join(nodes) or 'none'}"
+
+    def drain(self, wait: float | None) -> None:
+        spouts = draining.drain(self._topologies, self._name, wait, Screen())
+        print(f"{self._name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
+
+    def forget(self) -> None:
+        draining.forget(self._topologies, self._name, Screen())
+
+
+class _ByPod:
+    """No other's ZooKeeper can be meant then, so there is nothing to compare."""
+
+    def __init__(self, pod: PodCommand, name: str) -> None:
+        self._pod, self._name = pod, name
+
+    def where(self, pods: Sequence[str]) -> str:
+        return f"that of {self._pod}"
+
+    def drain(self, wait: float | None) -> None:
+        code = self._pod.run("drain", *timeout_option(wait), "--", self._name)
+        if code == OVERDUE:
+            raise OverdueError(f"{self._name!r} is not drained")
+        if code:
+            raise ConfigError(f"{self._pod} could not drain {self._name!r}, as it says above; nothing was scaled")
+
+    def forget(self) -> None:
+        if self._pod.run("forget", "--", self._name):
+            raise ControlError(
+                f"{self._name!r} stays deactivated, as {self._pod} says above: activate it once it is started again"
+            )
+
+
+def _check_known(topologies: Topologies, cluster: Cluster, name: str) -> None:
+    """A ZooKeeper that has never heard of it is another one's, or its spouts have never run."""
+    try:
+        topologies.check(name)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. Nothing was changed. Give the ZooKeeper of the topology in {cluster} by --zookeeper; if its spouts "
+            "have never run, there is nothing to drain, and `kstorm scale` or `helm uninstall` is enough"
+        ) from None

@@ -1,0 +1,55 @@
+"""`kstorm offsets` of a topology that is given by its name: it is run in a pod of it.
+
+While offsets are moved no spout runs, so it may be an acker's pod. That does not know which spout is meant, so it is told.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from kstorm.cli.cluster import is_named, open_cluster
+from kstorm.cli.finding import component
+from kstorm.cli.in_pod import PodCommand, find_or_hint
+from kstorm.cli.reading import ReadingOptions
+from kstorm.cli.workloads import Workload
+from kstorm.errors import ConfigError, ControlError
+
+
+def run_in_pod(options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()) -> None:
+    """Runs `kstorm offsets VERB` in a pod and ends with its exit code; returns if it is to be run here."""
+    chosen = options.namespace is not None or options.context is not None
+    name = options.topology
+    if not name or ":" in name:
+        if chosen:
+            raise ConfigError("--namespace and --context are for a topology on Kubernetes: give its name by --topology")
+        return
+    if not chosen and not is_named():
+        return
+    if options.zookeeper is not None or options.bootstrap is not None:
+        raise ConfigError(
+            f"--topology {name} is one on Kubernetes, whose pod knows its servers: leave out --zookeeper and --bootstrap, or give "
+            "--topology package.module:attribute"
+        )
+    cluster = open_cluster(options.namespace, options.context)
+    workloads = find_or_hint(cluster, name)
+    pod = PodCommand(cluster, workloads, "spout", "acker")
+    raise typer.Exit(pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments))
+
+
+def _which(options: ReadingOptions, workloads: Sequence[Workload]) -> Iterator[str]:
+    """The spout or the topic that is meant, as options."""
+    if options.root is None and options.id is None and options.topic is None:
+        yield f"--component={_spout(workloads, options.component)}"
+    for name in ("root", "id", "topic"):
+        if (value := getattr(options, name)) is not None:
+            yield f"--{name}={value}"
+
+
+def _spout(workloads: Sequence[Workload], wanted: str | None) -> str:
+    spouts = [workload for workload in workloads if workload.kind == "spout"]
+    if wanted is not None:
+        return component(spouts, wanted).component
+    if len(spouts) != 1:
+        names = ", ".join(workload.component for workload in spouts)
+        raise ControlError(f"whose offsets? Give --component; the spouts of {workloads[0].topology!r} are {names}")
+    return spouts[0].component

@@ -1,0 +1,66 @@
+"""Kubernetes' exec from the server's side: a WebSocket of which each frame is a channel's number and bytes of it."""
+
+import hashlib
+import json
+import os
+import struct
+import subprocess
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+
+Frames = Iterator[tuple[int, bytes]]
+"""Channel and content: 1 is the command's output, 2 its errors, 3 what Kubernetes says of its end."""
+
+_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_BINARY, _CLOSE = 0x82, 0x88
+
+
+def ended(code: int) -> tuple[int, bytes]:
+    """The last frame, as Kubernetes sends it."""
+    if not code:
+        return 3, b'{"metadata":{},"status":"Success"}'
+    return 3, json.dumps(
+        {
+            "metadata": {},
+            "status": "Failure",
+            "message": f"command terminated with non-zero exit code: exit status {code}",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+    ).encode()
+
+
+def run_here(environ: Mapping[str, str]) -> Callable[[str, list[str]], Frames]:
+    """Really runs what is to be run in a pod, with the pod's variables."""
+
+    def run(pod: str, command: list[str]) -> Frames:
+        python = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        done = subprocess.run(command, env={**python, **environ}, capture_output=True, check=False, timeout=120)
+        yield 1, done.stdout
+        yield 2, done.stderr
+        yield ended(done.returncode)
+
+    return run
+
+
+def serve_exec(handler: BaseHTTPRequestHandler, frames: Frames) -> None:
+    """Sends all of it, and ends the connection well if there was a last frame; else it breaks."""
+    key = handler.headers["Sec-WebSocket-Key"]
+    handler.send_response(101)
+    handler.send_header("Upgrade", "websocket")
+    handler.send_header("Connection", "Upgrade")
+    handler.send_header("Sec-WebSocket-Accept", b64encode(hashlib.sha1((key + _GUID).encode()).digest()).decode())
+    handler.send_header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
+    handler.end_headers()
+    channel = -1
+    for channel, content in frames:
+        _send(handler, _BINARY, bytes([channel]) + content)
+    if channel == 3:
+        _send(handler, _CLOSE, struct.pack("!H", 1000))
+
+
+def _send(handler: BaseHTTPRequestHandler, kind: int, content: bytes) -> None:
+    size = struct.pack("!B", len(content)) if len(content) < 126 else struct.pack("!BH", 126, len(content))
+    handler.wfile.write(bytes([kind]) + size + content)
+    handler.wfile.flush()

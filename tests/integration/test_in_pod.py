@@ -1,0 +1,91 @@
+"""Commands that are given outside a cluster, on a real ZooKeeper that only its pods know. How they get there and back is in
+`tests/unit/cli/test_in_pod.py`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from kazoo.client import KazooClient
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.runtime.zookeeper.topologies import (
+    Deactivation,
+    SpoutReport,
+    deactivated_path,
+    read_deactivation,
+    report_path,
+    spouts_path,
+    topology_path,
+)
+from tests.exec_stub import run_here
+from tests.kubernetes_stub import KubernetesStub
+
+
+@pytest.fixture
+def cluster(
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesStub]:
+    """Give a cluster with a topology whose pods know the ZooKeeper."""
+    with KubernetesStub() as stub:
+        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
+            stub.add(component, kind, topology=topic_prefix)
+        stub.on_exec = run_here({"KSTORM_ZOOKEEPER": zookeeper.connect})
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+        monkeypatch.delenv("KSTORM_ZOOKEEPER", raising=False)
+        yield stub
+
+
+@pytest.fixture
+def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
+    """Give one that has made the topology's node, as its spouts do."""
+    found = KazooClient(zookeeper.connect)
+    found.start(30)
+    found.ensure_path(spouts_path(topic_prefix))
+    yield found
+    found.stop()
+    found.close()
+
+
+def run(*words: str) -> object:
+    """The exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+def test_who_has_deactivated_it_is_the_one_outside(
+    cluster: KubernetesStub, client: KazooClient, topic_prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the pod."""
+    assert run("deactivate", topic_prefix) == 0
+    told = read_deactivation(client, topic_prefix)
+    assert isinstance(told, Deactivation)
+    assert told.host == "anna@laptop"
+    assert capsys.readouterr().out == f"{topic_prefix} is deactivated: no spout process runs, nothing in flight\n"
+    assert run("activate", topic_prefix) == 0
+    assert client.exists(deactivated_path(topic_prefix)) is None
+
+
+def test_time_that_runs_out_has_an_exit_code_of_its_own(
+    cluster: KubernetesStub, client: KazooClient, topic_prefix: str
+) -> None:
+    """So that `kill` goes on then, and not if ZooKeeper is away, say."""
+    report = SpoutReport("sentences", "wc-sentences-0", False, 7, 0, 30.0)
+    client.create(report_path(topic_prefix, report), msgspec.json.encode(report), ephemeral=True)
+    assert run("drain", topic_prefix, "--timeout", "0") == 3
+    cluster.on_exec = run_here({"KSTORM_ZOOKEEPER": "localhost:1"})
+    assert run("drain", topic_prefix) == 2
+
+
+def test_kill_has_it_forgotten_when_its_spouts_have_ended(
+    cluster: KubernetesStub, client: KazooClient, topic_prefix: str
+) -> None:
+    """By an acker's pod: ZooKeeper knows no such topology any more."""
+    marks = []
+    cluster.on_scale = lambda name, _: marks.append((name, client.exists(deactivated_path(topic_prefix)) is not None))
+    assert run("kill", topic_prefix, "--yes") == 0
+    assert client.exists(topology_path(topic_prefix)) is None
+    assert marks == [("wc-sentences", True), ("wc-split", False), ("wc-acker", False)]

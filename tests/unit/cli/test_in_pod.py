@@ -1,0 +1,329 @@
+"""`kstorm activate|deactivate|drain|offsets|kill` from outside a cluster, by the real Kubernetes client, on a stub of the API
+server: in which pod a command is run, how it is given, and what comes back."""
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from threading import Event
+
+import pytest
+import typer
+
+from kstorm.cli.in_pod import run_in_pod
+from kstorm.cli.who import operator
+from tests.exec_stub import Frames, ended
+from tests.kubernetes_stub import KubernetesStub
+from tests.unit.cli.conftest import Command
+
+ALL_BUT_SPOUTS = ["wc-count", "wc-split", "wc-acker"]
+IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context stub)\n"
+
+
+@pytest.fixture(autouse=True)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with a word count; no ZooKeeper is named."""
+    with KubernetesStub() as stub:
+        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")):
+            stub.add(component, kind)
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+        for name in ("KSTORM_ZOOKEEPER", "KSTORM_TOPOLOGY"):
+            monkeypatch.delenv(name, raising=False)
+        yield stub
+
+
+def given(cluster: KubernetesStub) -> list[tuple[str, str]]:
+    """Pod and command of all that was run, who gave it left out."""
+    for _, command in cluster.commands:
+        assert command[:3] == ["env", "KSTORM_OPERATOR=anna@laptop", "kstorm"]
+    return [(pod, " ".join(command[3:])) for pod, command in cluster.commands]
+
+
+def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None:
+    cluster.on_exec = lambda pod, command: iter(frames)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["activate", "wordcount"], "activate -- wordcount"),
+        (["deactivate", "wordcount"], "deactivate -- wordcount"),
+        (["drain", "wordcount"], "drain -- wordcount"),
+        (["drain", "wordcount", "--timeout", "5", "-n", "streams"], "drain --timeout=5 -- wordcount"),
+        (["offsets", "show", "--topology", "wordcount"], "offsets show --component=sentences --"),
+        (
+            ["offsets", "reset", "--topology", "wordcount", "--to", "latest", "--partition", "3", "--partition", "4"],
+            "offsets reset --component=sentences --to=latest --partition=3 --partition=4 --",
+        ),
+        (
+            ["offsets", "set", "--topology", "wordcount", "--component", "sentences", "0=7", "1=9"],
+            "offsets set --component=sentences -- 0=7 1=9",
+        ),
+        (
+            ["offsets", "show", "--topology", "wordcount", "--root", "/a b", "--id", "x", "--topic", "lines"],
+            "offsets show --root=/a b --id=x --topic=lines --",
+        ),
+    ],
+)
+def test_it_is_run_in_a_spouts_pod(cluster: KubernetesStub, kstorm: Command, words: list[str], command: str) -> None:
+    """As it was given, but for where the cluster is; that is said before."""
+    answer(cluster, [(1, b"done\n"), ended(0)])
+    assert kstorm(*words) == (0, "done\n", IN_SPOUT)
+    assert given(cluster) == [("wc-sentences-0", command)]
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_output_errors_and_exit_code_are_the_pods(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
+    """Each as it comes."""
+    answer(cluster, [(1, b"3 \xe2\x86\x92"), (2, b"kstorm: no\n"), (1, b" 4\n" + 200 * b"x"), ended(code)])
+    assert kstorm("drain", "wordcount") == (code, "3 → 4\n" + 200 * "x", f"{IN_SPOUT}kstorm: no\n")
+
+
+def test_a_letter_may_come_in_two_pieces(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there is printed, and the rest of the letter with what comes later."""
+    seen = Event()
+
+    class Out(io.StringIO):
+        def flush(self) -> None:
+            seen.set()
+
+    def run(pod: str, command: list[str]) -> Frames:
+        yield 1, b"3 \xe2\x86"
+        assert seen.wait(20)
+        yield 1, b"\x92 4\n"
+        yield ended(0)
+
+    cluster.on_exec = run
+    monkeypatch.setattr("sys.stdout", out := Out())
+    kstorm("drain", "wordcount")
+    assert out.getvalue() == "3 → 4\n"
+
+
+def test_what_comes_at_the_end_is_printed(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client takes in the last output and the end while it looks whether there are errors."""
+
+    class Session:
+        def __init__(self) -> None:
+            self.read = {1: [b"3", b" trees"], 2: [b"", b""], 3: [ended(0)[1]]}
+            self.close = lambda: None
+
+        def is_open(self) -> bool:
+            return len(self.read[2]) == 2
+
+        def update(self, timeout: float) -> None: ...
+
+        def read_channel(self, channel: int) -> bytes:
+            return self.read[channel].pop(0)
+
+    monkeypatch.setattr("kubernetes.stream.stream", lambda *_, **__: Session())
+    assert kstorm("drain", "wordcount")[:2] == (0, "3 trees")
+
+
+def test_who_gave_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod there is nobody else to name."""
+    assert operator() == "anna@laptop"
+    monkeypatch.delenv("KSTORM_OPERATOR")
+    monkeypatch.setenv("LOGNAME", "berta")
+    assert operator().startswith("berta@")
+
+
+@pytest.mark.parametrize(
+    ("zookeeper", "variable", "namespace", "far"),
+    [
+        (None, None, None, True),
+        ("localhost:2181", None, None, False),
+        (None, "zookeeper:2181", None, False),
+        (None, "zookeeper:2181", "streams", True),
+    ],
+)
+def test_a_zookeeper_that_is_named_is_asked_from_here(
+    cluster: KubernetesStub,
+    monkeypatch: pytest.MonkeyPatch,
+    zookeeper: str | None,
+    variable: str | None,
+    namespace: str | None,
+    far: bool,
+) -> None:
+    """Unless a namespace is named. Nobody looks whether it can be reached."""
+    if variable is not None:
+        monkeypatch.setenv("KSTORM_ZOOKEEPER", variable)
+    with pytest.raises(typer.Exit) if far else nullcontext():
+        run_in_pod("wordcount", zookeeper, namespace, None, ["drain"])
+    assert bool(cluster.requests) == bool(cluster.commands) == far
+
+
+def test_without_a_kubeconfig_it_is_run_here(
+    cluster: KubernetesStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As off Kubernetes, with the ZooKeeper of this machine."""
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run_in_pod("wordcount", None, None, None, ["drain"])
+    assert cluster.requests == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"], "give the one or the other"),
+        (["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"], "leave out --zookeeper and --bootstrap"),
+        (["offsets", "show", "--topology", "a:b", "-n", "streams"], "give its name by --topology"),
+        (
+            ["offsets", "show", "--topology", "wordcount", "--component", "split"],
+            "has no component 'split'; it has sentences",
+        ),
+        (["drain", "wordcuont"], "For one that is not on Kubernetes, give --zookeeper HOST:PORT"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    cluster: KubernetesStub, kstorm: Command, words: list[str], says: str
+) -> None:
+    """In one line; nothing is run."""
+    code, told, error = kstorm(*words)
+    assert (code, told, error.count("\n"), cluster.commands) == (2, "", 1, [])
+    assert says in error
+
+
+def test_of_several_spouts_one_must_be_named(cluster: KubernetesStub, kstorm: Command) -> None:
+    """That of the pod would be taken."""
+    cluster.add("orders", "spout")
+    assert (
+        "Give --component; the spouts of 'wordcount' are orders, sentences"
+        in kstorm("offsets", "show", "--topology", "wordcount")[2]
+    )
+    assert cluster.commands == []
+    kstorm("offsets", "show", "--topology", "wordcount", "--component", "sentences")
+    assert given(cluster) == [("wc-orders-0", "offsets show --component=sentences --")]
+
+
+def test_a_pod_that_is_not_ready_is_passed_over(cluster: KubernetesStub, kstorm: Command) -> None:
+    """While offsets are moved no spout runs: then an acker's is taken. If there is none, what to do is said."""
+    cluster.trouble("wc-sentences-0", "CrashLoopBackOff", "back-off")
+    kstorm("offsets", "set", "--topology", "wordcount", "0=7")
+    assert given(cluster) == [("wc-acker-0", "offsets set --component=sentences -- 0=7")]
+    cluster.trouble("wc-acker-0", "CrashLoopBackOff", "back-off")
+    code, told, error = kstorm("drain", "wordcount")
+    assert (code, told) == (2, "")
+    assert error == (
+        "kstorm: no spout or acker of 'wordcount' has a pod that is ready, to run this in: `kstorm topology status wordcount "
+        "--namespace streams` says why; `kstorm scale wordcount --namespace streams acker=1` starts one. If ZooKeeper can be "
+        "reached from here, give --zookeeper\n"
+    )
+
+
+def test_no_secret_of_this_machine_goes_to_the_pod(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod has logins of its own. A command line is for all to read there, and in the API server's audit."""
+    monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:me:canary")
+    monkeypatch.setenv("KSTORM_KAFKA_PROPERTIES", json.dumps({"sasl.password": "canary"}))
+    assert kstorm("drain", "wordcount")[0] == 0
+    assert cluster.commands
+    assert "canary" not in str((cluster.commands, cluster.requests, cluster.headers))
+
+
+def test_a_right_that_is_missing_is_named(cluster: KubernetesStub, kstorm: Command) -> None:
+    """By the API server's own words."""
+    cluster.denied = {("get", "pods/exec")}
+    assert kstorm("drain", "wordcount")[2].splitlines()[1:] == [
+        "kstorm: operator may not get pods/exec in the namespace streams: a Role must allow the verb get on pods/exec"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frames", "says"),
+    [
+        ([ended(127)], "has no command kstorm: its image kstorm-spout:1 is older than this"),
+        (
+            [(3, b'{"status": "Failure", "reason": "InternalError", "message": "exec \\"env\\": not found"}')],
+            'nothing could be run in the pod wc-sentences-0: exec "env": not found',
+        ),
+        ([(3, b"garbage")], "the connection to the pod wc-sentences-0 has broken (no exit code was told)"),
+        ([(1, b"3 trees in flight\n")], "and what was run there may go on: look what has come of it"),
+    ],
+    ids=["no command", "not started", "no exit code", "broken off"],
+)
+def test_what_goes_wrong_on_the_way_is_one_line(
+    cluster: KubernetesStub, kstorm: Command, frames: list[tuple[int, bytes]], says: str
+) -> None:
+    """Below the one that says which pod it is."""
+    answer(cluster, frames)
+    code, _, error = kstorm("drain", "wordcount")
+    assert (code, error.count("\n")) == (2, 2)
+    assert says in error
+
+
+def test_ctrl_c_says_that_it_goes_on(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the pod hears of it."""
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kstorm.cli.cluster.execute", interrupted)
+    code, _, error = kstorm("drain", "wordcount")
+    assert (code, error.splitlines()[-1]) == (
+        130,
+        "kstorm: what was begun in the pod streams/wc-sentences-0 goes on there",
+    )
+
+
+def scaled(cluster: KubernetesStub) -> list[str]:
+    return [name for name, _ in cluster.patches]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_kill_asks_an_ackers_pod(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
+    """Which is stopped last: when the spouts have ended, it undoes the mark that they are deactivated. Trees that do not finish
+    hinder nothing."""
+    seen: list[list[str]] = []
+
+    def run(pod: str, command: list[str]) -> Frames:
+        seen.append(scaled(cluster))
+        yield ended(code if "drain" in command else 0)
+
+    cluster.on_exec = run
+    ended_with, told, _ = kstorm("kill", "wordcount", "--yes", "--wait", "4")
+    assert ended_with == 0
+    assert "  ZooKeeper: that of the pod streams/wc-acker-0\n" in told
+    assert ("It is killed all the same" in told) == bool(code)
+    assert given(cluster) == [("wc-acker-0", "drain --timeout=4 -- wordcount"), ("wc-acker-0", "forget -- wordcount")]
+    assert seen == [[], ["wc-sentences"]]
+    assert scaled(cluster) == ["wc-sentences", *ALL_BUT_SPOUTS]
+
+
+def test_kill_asks_here_before_anything_is_run(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Without a terminal there is nobody to say yes."""
+    code, _, error = kstorm("kill", "wordcount")
+    assert (code, cluster.commands, cluster.patches) == (2, [], [])
+    assert "give --yes if that is right" in error
+
+
+def test_what_cannot_be_drained_is_not_killed(cluster: KubernetesStub, kstorm: Command) -> None:
+    """A ZooKeeper that is away, say."""
+    answer(cluster, [(2, b"kstorm: ZooKeeper at z:1 cannot be reached\n"), ended(2)])
+    code, _, error = kstorm("kill", "wordcount", "--yes")
+    assert (code, cluster.patches) == (2, [])
+    assert error.endswith("could not drain 'wordcount', as it says above; nothing was scaled\n")
+
+
+def test_all_is_stopped_if_the_mark_cannot_be_undone(cluster: KubernetesStub, kstorm: Command) -> None:
+    """And it is said that the topology stays deactivated."""
+    cluster.on_exec = lambda pod, command: iter([ended(2 if "forget" in command else 0)])
+    code, _, error = kstorm("kill", "wordcount", "--yes")
+    assert (code, scaled(cluster)) == (2, ["wc-sentences", *ALL_BUT_SPOUTS])
+    assert "'wordcount' stays deactivated" in error
+
+
+def test_without_an_acker_it_is_not_killed(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Nobody could undo the mark."""
+    cluster.trouble("wc-acker-0", "CrashLoopBackOff", "back-off")
+    code, _, error = kstorm("kill", "wordcount", "--yes")
+    assert (code, cluster.commands, cluster.patches) == (2, [], [])
+    assert error.startswith("kstorm: no acker of 'wordcount' has a pod that is ready")

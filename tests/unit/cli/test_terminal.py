@@ -1,0 +1,183 @@
+"""What `kstorm` shows at a terminal of texts that others have written. What a terminal would obey of a record is tried with a real
+one in `tests/integration/test_terminal.py`."""
+
+import json
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from kstorm.cli.__main__ import main
+from kstorm.cli.waiting import wait_until
+from kstorm.printable import printable
+from kstorm.runtime.terminal import Screen
+from kstorm_pipeline.__main__ import main as pipeline_main
+from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.terminal import printable as pipelines_printable
+from tests.evil import ESCAPES, SHOWN, Screenful
+from tests.exec_stub import ended
+from tests.kubernetes_stub import KubernetesStub
+
+NAME = f"word{ESCAPES}"
+_TURN = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+_MARKS = "\u061c\u200e\u200f"
+
+Show = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch) -> Show:
+    """Give the command, at a terminal: what is on it, and the errors."""
+
+    def run(*words: str) -> tuple[str, str]:
+        out, err = Screenful(), Screenful()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            with pytest.raises(SystemExit):
+                main(words)
+        return out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster whose every text is evil."""
+    with KubernetesStub() as stub:
+        stub.add("sentences", "spout", topology=NAME, release=NAME)
+        stub.add("split", "bolt", topology=NAME, release=NAME)
+        stub.pods[0]["metadata"]["name"] = "spout-0"
+        stub.pods[1]["metadata"]["name"] = "bolt-0"
+        stub.trouble("bolt-0", "Error", ESCAPES)
+        counts = dict.fromkeys(("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0)
+        page = {"kind": "spout", "tasks": [0], "num_tasks": 1, "latency_counts": [], **counts}
+        evil = {
+            "remark": ESCAPES,
+            "not_ready": ESCAPES,
+            "last_error": ESCAPES,
+            "last_error_task": 0,
+            "last_error_age": 1.0,
+        }
+        stub.pages = {"spout-0": page | evil}
+        stub.lines = {"spout-0": [ESCAPES.replace("\r", "")], "bolt-0": []}
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("KSTORM_ZOOKEEPER", raising=False)
+        yield stub
+
+
+def obeyed(text: str) -> list[str]:
+    """What of the evil texts a terminal would still obey; colours and cursor are the command's own."""
+    return [each for each in ("\x1b]0;", "\x07", "\x1b[2J ", "\x9b", "\u202e", "\r", "\x08") if each in text]
+
+
+@pytest.mark.parametrize(
+    ("words", "times"),
+    [
+        (["topology", "list"], 2),
+        (["topology", "describe", NAME], 3),
+        (["topology", "status", NAME], 4),
+        (["logs", NAME], 1),
+    ],
+)
+def test_what_the_cluster_says_is_shown_and_not_obeyed(show: Show, words: list[str], times: int) -> None:
+    """Names, what is wrong with pods, what services say of themselves and the types of their errors, and their logs."""
+    out, _ = show(*words)
+    assert obeyed(out) == []
+    assert out.count("\\u001b]0;owned\\u0007") >= times
+
+
+@pytest.mark.parametrize("words", [["topology", "list"], ["topology", "status", NAME], ["topology", "describe", NAME]])
+def test_json_is_the_same_json(show: Show, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """At a terminal and in a pipe, where each character is as it was."""
+    out, _ = show(*words, "-o", "json")
+    assert obeyed(out) == []
+    with pytest.raises(SystemExit):
+        main([*words, "-o", "json"])
+    piped = capsys.readouterr().out
+    assert "\u202e" in piped
+    assert json.loads(piped) == json.loads(out)
+
+
+def test_what_is_said_of_a_mistake(show: Show) -> None:
+    """With the name that was given."""
+    _, error = show("drain", NAME + "x")
+    assert obeyed(error) == []
+    assert SHOWN in error
+
+
+def test_what_is_waited_for() -> None:
+    """Names of spouts' processes, in place, while something is waited for; what looks like markup is none."""
+    out = Screenful()
+    left = [f"waiting for {ESCAPES}[link=x]here[/]", ""]
+    assert wait_until(lambda: left.pop(0), 10.0, Screen(file=out, width=200)) == ""
+    assert set(obeyed(out.getvalue())) <= {"\r"}, "which the line in place is written with"
+    assert f"waiting for {SHOWN}[link=x]here[/]" in out.getvalue()
+
+
+def test_a_screen_lets_nothing_through() -> None:
+    """Whatever is printed by it, and however it was made."""
+    out = Screenful()
+    Screen(file=out, width=200).print(Text(f"{ESCAPES}x", style="red"))
+    assert obeyed(out.getvalue()) == []
+    assert "\\u001b]0;owned" in out.getvalue()
+
+
+def test_what_a_pod_prints(show: Show, cluster: KubernetesStub) -> None:
+    """It knows of no terminal, so it does not look after it."""
+    cluster.on_exec = lambda pod, command: iter([(1, ESCAPES.encode()), (2, ESCAPES.encode()), ended(0)])
+    out, error = show("drain", NAME)
+    assert obeyed(out + error) == []
+    assert out == SHOWN
+    assert SHOWN in error
+
+
+def test_logs_for_people() -> None:
+    """The text of an exception, of our own records and of libraries'."""
+    code = (
+        "import logging; from kstorm.runtime.service.log import configure; from tests.evil import ESCAPES\n"
+        "log = configure(form='console', name=ESCAPES)\n"
+        "try: raise ValueError(ESCAPES)\n"
+        "except ValueError: log.exception(ESCAPES); logging.getLogger('faust').exception(ESCAPES)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert obeyed(shown) == []
+    assert shown.count(f"ValueError: {SHOWN}") == 2
+
+
+def test_the_pipelines_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A record's key, value and headers are shown as the JSON that they are; so is the text of an error."""
+    record = {"key": ESCAPES, "value": ESCAPES, "headers": [{"key": ESCAPES, "value": ESCAPES}]}
+
+    def command(*_: object) -> int:
+        sys.stdout.writelines([json.dumps(record, ensure_ascii=False) + "\n"])
+        raise PipelineError(ESCAPES)
+
+    out, err = Screenful(), Screenful()
+    monkeypatch.setattr("kstorm_pipeline.__main__._command", command)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        assert pipeline_main(["show", "bronze", "--tables", str(tmp_path)]) == 1
+    assert obeyed(out.getvalue() + err.getvalue()) == []
+    assert json.loads(out.getvalue()) == record
+    assert err.getvalue().endswith(f"kstorm_pipeline: {SHOWN}\n")
+
+
+def test_of_all_characters() -> None:
+    """Those that are obeyed are shown, and no others, in services and pipeline alike; JSON of them stays the same."""
+    for number in range(sys.maxunicode + 1):
+        letter = chr(number)
+        shown = printable(letter)
+        assert shown == pipelines_printable(letter)
+        control = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") and letter not in "\t\n"
+        assert (shown != letter) == (control or unicodedata.bidirectional(letter) in _TURN or letter in _MARKS)
+        if shown != letter:
+            assert shown.isascii()
+            assert json.loads(f'"{shown}"') == letter
