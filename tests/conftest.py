@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.certificates import Authority
+from tests.scale_stub import ScaleStub
 
 Eventually = Callable[[Callable[[], object], float], None]
 
@@ -59,3 +61,20 @@ def eventually() -> Eventually:
             time.sleep(0.05)
 
     return wait_until
+
+
+@pytest.fixture(scope="session")
+def cluster_certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Path]:
+    """Give the authority of a Kubernetes cluster, and the API server's certificate."""
+    authority = Authority(tmp_path_factory.mktemp("cluster"), "cluster")
+    return authority, authority.sign("apiserver")
+
+
+@pytest.fixture
+def api_server(
+    cluster_certificate: tuple[Authority, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ScaleStub]:
+    """Give the API server of the cluster that this process is a pod of."""
+    with ScaleStub(*cluster_certificate, tmp_path / "serviceaccount") as stub:
+        stub.make_this_a_pod(monkeypatch)
+        yield stub

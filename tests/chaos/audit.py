@@ -376,7 +376,9 @@ def _check_offsets(
         found.samples += 1
         stored[seen.partition] = seen.offset
         if seen.position is not None:
-            if seen.offset > max(0, seen.position):  # below 0 if there is none yet: where it begins is stored before anything
+            if seen.offset > max(
+                0, seen.position
+            ):  # below 0 if there is none yet: where it begins is stored before anything
                 found.ahead.append(seen)
             continue
         steps = all_below.get(seen.partition, [])

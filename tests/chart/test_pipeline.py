@@ -135,13 +135,15 @@ def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
 def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
     """Nor any setting about executors."""
     objects = render(base="tls-sasl")
-    assert not [each for each in objects if each["kind"] in ("Role", "RoleBinding")]
-    assert one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["serviceAccountName"] == "wordcount"
+    roles = [each["metadata"]["name"] for each in objects if each["kind"] in ("Role", "RoleBinding")]
+    assert NAME not in roles
+    spec = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("wordcount", False)
     assert "KSTORM_PIPELINE_SPARK_CONF" not in environment(driver_of(objects))
 
 
 def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
-    """By an account that no other pod has; its executors have the release's, which may do nothing."""
+    """By an account that no other pod has; its executors have the release's, without a token."""
     objects = render(base="executors")
     (rule,) = one(objects, "Role", NAME)["rules"]
     assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])

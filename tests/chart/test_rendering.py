@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.chart.conftest import CHART, CI_VALUES, KUBERNETES, Objects, Render, containers, one, pod_specs
+from tests.chart.conftest import CHART, CI_VALUES, KUBERNETES, Objects, Render, containers, environment, one, pod_specs
 
 Helm = Callable[..., subprocess.CompletedProcess[str]]
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
@@ -78,8 +78,9 @@ def test_pods_have_no_rights_and_no_surprises(objects: Objects) -> None:
     """A token only by a Role, no variables of services, limits on memory, an image that can be chosen, a reason at the end."""
     bound = {subject["name"] for each in objects if each["kind"] == "RoleBinding" for subject in each["subjects"]}
     for name, spec in pod_specs(objects).items():
-        has_rights = name == "Spark/driver" or spec.get("serviceAccountName") in bound
-        assert spec["automountServiceAccountToken"] is has_rights, name
+        asks = "KSTORM_STATEFUL_SET" in environment(spec["containers"][0]) if name.startswith("StatefulSet/") else False
+        has_rights = name == "Spark/driver" or spec.get("serviceAccountName") in bound - {"wordcount"}
+        assert spec["automountServiceAccountToken"] is (has_rights or asks), name
         assert spec["enableServiceLinks"] is False, name
         for container in containers(spec):
             assert container["terminationMessagePolicy"] == "FallbackToLogsOnError", name
@@ -130,7 +131,7 @@ def test_every_pod_that_has_a_name_in_dns_is_the_topology_s(objects: Objects) ->
 
 
 def test_accounts(render: Render) -> None:
-    """One of the release's own that may do nothing, or one that is there."""
+    """One of the release's own, whose token is where a pod asks for it alone, or one that is there."""
     own = one(render(), "ServiceAccount", "wordcount")
     assert own["automountServiceAccountToken"] is False
     objects = render({"serviceAccount": {"create": False, "name": "streams"}})

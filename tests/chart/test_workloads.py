@@ -36,12 +36,14 @@ def test_kinds(render: Render, name: str, kind: str, claims: bool) -> None:
 
 
 def test_how_a_process_comes_back(render: Render) -> None:
-    """By its pod's name; only a Deployment's leaves its group when it is stopped."""
+    """By its pod's name; a Deployment's leaves its group when it is stopped, and a StatefulSet's asks whether to."""
     for name, spec in pod_specs(render()).items():
         kind = name.partition("/")[0]
         if kind in ("Deployment", "StatefulSet"):
             (container,) = spec["containers"]
             assert environment(container)["KSTORM_LEAVE_ON_STOP"] == str(kind == "Deployment").lower()
+            its_set = name.partition("/")[2] if kind == "StatefulSet" else None
+            assert environment(container).get("KSTORM_STATEFUL_SET") == its_set
             instance = next(each for each in container["env"] if each["name"] == "KSTORM_INSTANCE")
             assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 

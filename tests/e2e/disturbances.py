@@ -25,6 +25,8 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
         return
     yield Disturbance("kubectl scale split, 3 to 1", lambda: _scale(release, "split", 1))
     yield Disturbance("kubectl scale the ackers, 1 to 2", lambda: _scale(release, ACKER, 2))
+    yield Disturbance("kubectl scale count, 1 to 3", lambda: _scale(release, "count", 3))
+    yield Disturbance("kubectl scale count, 3 to 1", lambda: _scale(release, "count", 1))
     yield Disturbance("an acker's pod is deleted", lambda: _delete_pod(release, ACKER))
     yield Disturbance("the spout's pod is deleted", lambda: _delete_pod(release, SPOUT))
     for bolt in BOLTS:

@@ -42,13 +42,15 @@ class Owner:
         """There is none."""
 
 
-def member(bootstrap: str, topic: str, owner: Owner, *, instance: str = "count-0", **settings: Any) -> TaskConsumer:
+def member(
+    bootstrap: str, topic: str, owner: Owner, *, instance: str = "count-0", session_secs: int = 6, **settings: Any
+) -> TaskConsumer:
     """A process of a component, by the one name that all of these have; with other settings if need be."""
     consumer = TaskConsumer(
         Settings(topology="a:b", bootstrap_servers=bootstrap, instance=instance, **settings),
         topic=topic,
         group=topic,
-        session_timeout_ms=6000,
+        session_timeout_ms=session_secs * 1000,
         revoke_secs=1,
         owner=owner,
         loop=asyncio.get_running_loop(),

@@ -9,6 +9,11 @@
 {{- .Values.serviceAccount.name | default (ternary .Release.Name "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
+{{/* Whether pods of StatefulSets ask Kubernetes, when they are stopped, if they are scaled away. */}}
+{{- define "kstorm.asksScale" -}}
+{{- if or .Values.serviceAccount.create .Values.serviceAccount.asksScale -}}true{{- end -}}
+{{- end -}}
+
 {{/* Labels of everything: dict "root" $ "part" PART. */}}
 {{- define "kstorm.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}

@@ -32,6 +32,17 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{/* The rule of a NetworkPolicy by which pods reach the API server: its Service's port, and the one behind it. */}}
+{{- define "kstorm.toApiServer" -}}
+- ports:
+    - port: 443
+    - port: 6443
+  {{- with .Values.networkPolicy.egress.apiServer }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
 {{/* Where the services find topology, Kafka and ZooKeeper. */}}
 {{- define "kstorm.environment" -}}
 - name: KSTORM_TOPOLOGY

@@ -115,7 +115,8 @@ class Config:
 
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
-    tasks (static membership). Those of a process that is stopped wait as long, unless `KSTORM_LEAVE_ON_STOP` is true."""
+    tasks (static membership). Those of a process that is stopped wait as long, unless it knows that it does not come back
+    (`KSTORM_LEAVE_ON_STOP`, `KSTORM_STATEFUL_SET`)."""
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Settings of the user's own, by name: any name but a setting's, any value. A component's are added to the topology's."""

@@ -26,6 +26,7 @@ from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.service.log import Logger
+from kstorm.runtime.service.scale import is_scaled_away
 from kstorm.runtime.service.settings import Settings
 
 _HIGH_RECORDS, _LOW_RECORDS = 400, 100
@@ -88,6 +89,7 @@ class TaskConsumer(threading.Thread):
         self._settings, self._topic, self._owner, self._loop, self._fatal = settings, topic, owner, loop, fatal
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
+        self._leaves = settings.leave_on_stop
         self._orders = Orders()
         self.preparing: set[int] = set()
         """Partitions assigned whose tasks are not ready yet."""
@@ -170,7 +172,9 @@ class TaskConsumer(threading.Thread):
         return self._metadata
 
     def stop(self) -> None:
-        """Revokes every task and goes; waits for the end of the thread. The group is told if `leave_on_stop` says so."""
+        """Revokes every task and goes; waits for the end of the thread. The group is told if it is known that this process does
+        not come back."""
+        self._leaves = self._leaves or is_scaled_away(self._settings.instance, self._settings.stateful_set, self._log)
         self._stopping.set()
         if self.is_alive():
             self.join()
@@ -186,7 +190,7 @@ class TaskConsumer(threading.Thread):
             while not self._stopping.is_set():
                 self._orders.serve()
                 self._turn()
-            if self._settings.leave_on_stop:
+            if self._leaves:
                 self._leave()
         except FencedError as error:
             self._fatal(error)

@@ -17,6 +17,8 @@ from faust.app.base import BootStrategy
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.web_server import PageServer, WebLimits
 
+_CANCEL_SECONDS = 1.0
+
 
 class ChannelBoot(BootStrategy):  # type: ignore[misc]
     """Starts sensors, web server and agents, and nothing that connects to a broker."""
@@ -96,6 +98,16 @@ class ServiceWorker(faust.Worker):  # type: ignore[misc]
             self._ending = asyncio.ensure_future(self._service.stop())
         await self._ending
         await super()._stop_on_signal(signal)
+
+    def _gather_all(self) -> None:
+        """Faust waits a second for what still runs, and then another. A pod's successor is not started before the process has
+        ended, and once the service has stopped, nothing runs that matters."""
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+
+    async def _sentinel_task(self) -> None:
+        if cancelled := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(cancelled, timeout=_CANCEL_SECONDS)
 
 
 Page = Callable[[Any, Any], Awaitable[Any]]

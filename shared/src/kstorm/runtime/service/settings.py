@@ -14,6 +14,7 @@ from kstorm.errors import ConfigError, TopologyError
 from kstorm.runtime.service import secrets
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.references import other_modules, other_topologies, topologies_of
+from kstorm.runtime.service.scale import number_of
 from kstorm.topology import Topology
 
 _SECRETS = ("kafka_properties", "zookeeper_auth")  # may be given by file
@@ -52,7 +53,11 @@ class Settings:
     leave_on_stop: bool = False
     """Whether a process that is told to stop gives up its place in the group, so that others have its tasks after about a
     second. Say `true` where none comes back under its name (pods of a Deployment). Else they wait for it, for the session
-    timeout, since nothing tells a process that is removed from one that is started anew."""
+    timeout."""
+
+    stateful_set: str = ""
+    """The StatefulSet that `instance` is a pod of, if Kubernetes may be asked for its scale: a pod that is scaled away then
+    gives up its place as well, and one that comes back does not. Empty: nobody is asked."""
 
     data_dir: Path = Path(".kstorm/data")
     """Folder for RocksDB; this process's own. What it holds can be rebuilt from changelogs."""
@@ -126,7 +131,10 @@ def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
         if name in _SECRETS and path is not None:
             found = _parse(name, f"{variable}_FILE", secrets.read_file(f"{variable}_FILE", path))
             values[name] = {**values.get(name, {}), **found} if isinstance(found, dict) else found  # type: ignore[dict-item]
-    return Settings(**values)  # type: ignore[arg-type]
+    settings = Settings(**values)  # type: ignore[arg-type]
+    if settings.stateful_set:
+        number_of(settings.instance, settings.stateful_set)
+    return settings
 
 
 def load_topology(reference: str) -> Topology:

@@ -1,0 +1,99 @@
+"""Whether a pod that is told to stop comes back: one of a StatefulSet does, under its name, unless it was scaled away.
+
+Kubernetes says the same to both: SIGTERM. They differ in the number of replicas that the StatefulSet is to have, which is set
+before the first pod is stopped, whoever sets it. So the pod asks for that number (docs/adr/0014).
+"""
+
+import os
+import re
+import ssl
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from kstorm.errors import ConfigError, ControlError
+from kstorm.runtime.service.log import Logger
+
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_PATIENCE_SECONDS: Final = 2.0  # of each step; the process works on meanwhile
+_MOST_BYTES: Final = 1 << 20
+
+
+class _Spec(msgspec.Struct):
+    replicas: int = 0  # the API leaves a 0 out
+
+
+class _Scale(msgspec.Struct):
+    """`autoscaling/v1`."""
+
+    kind: Literal["Scale"]
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def number_of(instance: str, stateful_set: str) -> int:
+    """Which of a StatefulSet's pods a process is; raises `ConfigError` if it is none of them."""
+    found = re.fullmatch(re.escape(stateful_set) + r"-([0-9]{1,9})", instance)
+    if found is None:
+        raise ConfigError(
+            f"KSTORM_INSTANCE is {instance!r}, which is no pod of KSTORM_STATEFUL_SET {stateful_set!r}: give the pod's name, "
+            f"such as {stateful_set}-0, or leave KSTORM_STATEFUL_SET out"
+        )
+    return int(found[1])
+
+
+def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
+    """Whether a pod of a StatefulSet stays away once it has ended; no, if Kubernetes does not tell."""
+    if not stateful_set:
+        return False
+    try:
+        replicas = _replicas(stateful_set)
+    except (ControlError, OSError, HTTPException, ValueError) as error:
+        log.warning(
+            "scale_unknown",
+            stateful_set=stateful_set,
+            error=str(error) or type(error).__name__,
+            hint="its tasks wait for its return, for the session timeout; a Role must allow get on statefulsets/scale, and "
+            "network policies the way to the API server",
+        )
+        return False
+    away = number_of(instance, stateful_set) >= replicas
+    if away:
+        log.info("scaled_away", stateful_set=stateful_set, replicas=replicas)
+    return away
+
+
+def _replicas(stateful_set: str) -> int:
+    """How many pods it is to have; none if it was deleted."""
+    namespace = (ACCOUNT / "namespace").read_text().strip()
+    connection = _connection()
+    try:
+        connection.request(
+            "GET",
+            f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{stateful_set}/scale",
+            headers={
+                "Authorization": f"Bearer {(ACCOUNT / 'token').read_text().strip()}",
+                "Accept": "application/json",
+            },
+        )
+        return _replicas_in(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def _connection() -> HTTPSConnection:
+    """To the API server that every pod is told of; not by a proxy."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
+    if not host:
+        raise ControlError("KUBERNETES_SERVICE_HOST is not set, so this is no pod")
+    trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
+    return HTTPSConnection(host, int(port), timeout=_PATIENCE_SECONDS, context=trusted)
+
+
+def _replicas_in(answer: HTTPResponse) -> int:
+    if answer.status == 404:
+        return 0
+    if answer.status != 200:
+        raise ControlError(f"the API server answered {answer.status} {answer.reason}")
+    return msgspec.json.decode(answer.read(_MOST_BYTES), type=_Scale).spec.replicas

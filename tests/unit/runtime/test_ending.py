@@ -1,0 +1,56 @@
+"""How a process ends once its service has stopped: at once, since a pod's successor is not started before."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from kstorm.local.ports import reserve_port
+from kstorm.runtime.service.app import ServiceWorker, make_app
+from kstorm.runtime.service.settings import Settings
+
+
+class Stopped:
+    """A service that is told to stop as soon as it has started, and leaves a task behind that would never end."""
+
+    worker: ServiceWorker
+    left: "asyncio.Task[Any]"
+    has_stopped = False
+
+    async def start(self, feed: Callable[[Any], None]) -> None:
+        self.left = asyncio.ensure_future(asyncio.Event().wait())
+        self.worker._schedule_shutdown(signal.SIGTERM)
+
+    async def handle(self, item: Any) -> None:
+        """There is none."""
+
+    async def stop(self) -> None:
+        self.has_stopped = True
+
+
+def test_a_process_whose_service_has_stopped_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faust would sleep for a second, and for another if anything is left."""
+    loop, service, slept, sleep = uvloop.new_event_loop(), Stopped(), list[float](), asyncio.sleep
+
+    async def noted(seconds: float, *result: Any) -> Any:
+        if service.has_stopped and seconds:
+            slept.append(seconds)
+        return await sleep(seconds, *result)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    asyncio.set_event_loop(loop)
+    settings = Settings(topology="a:b", data_dir=tmp_path, web_host="127.0.0.1", web_port=reserve_port())
+    service.worker = ServiceWorker(make_app("t-sink", settings, service), service, loop)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            service.worker.execute_from_commandline()
+    finally:
+        asyncio.set_event_loop(None)
+    assert not ended.value.code
+    assert service.has_stopped
+    assert service.left.cancelled()
+    assert slept == []
