@@ -127,6 +127,12 @@ def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
         ([*RUN, "--starting-offsets", "now"], "cannot be read; give earliest, latest or a JSON object"),
         ([*RUN, "--starting-offsets", '{"other": {"0": 1}}'], "does not name the topic 'words'"),
         ([*RUN, "--tables", __file__], "which is a file; give a directory"),
+        (
+            [*RUN, "--spark-conf", "spark.network.crypto.cipher=AES/CTR/NoPadding"],
+            "leave it out, it is AES/GCM/NoPadding",
+        ),
+        ([*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"], "leave it out, it is 2"),
+        ([*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"], "leave it out, it is false"),
         ([*RUN, "--spark-conf", "alone"], "--spark-conf (KSTORM_PIPELINE_SPARK_CONF) was given without a value"),
     ],
 )
