@@ -24,6 +24,8 @@ from kstorm.local.mend import artifact, mend, name_and_version, unused
 def test_a_file_is_a_name_and_a_version(name: str, version: str) -> None:
     """Names may have numbers and versions words."""
     assert name_and_version(f"{name}-{version}.jar") == (name, version)
+    assert name_and_version("py4j0.10.9.9.jar") == ("py4j", "0.10.9.9")
+    assert name_and_version("connect-repl") == ("connect-repl", "")
 
 
 def filled(folder: Path, *names: str) -> Path:

@@ -6,9 +6,12 @@ version of its login. So the strong ones are set always, which costs nothing whe
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kstorm_pipeline.errors import SettingsError
+import pyspark
+
+from kstorm_pipeline.errors import PipelineError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +22,20 @@ STRONG = {
     "spark.network.crypto.saslFallback": "false",
 }
 """A cipher that notices what was changed; the login that derives its keys wholly; and none of the older login by MD5."""
+
+
+_LOSES_MESSAGES = "spark-network-common_2.13-4.0.[0-3].jar"
+_JARS = Path(pyspark.__file__).parent / "jars"
+
+
+def refuse_unmended(conf: Mapping[str, str], jars: Path = _JARS) -> None:
+    """Raise PipelineError where AES-GCM would lose every message but the first of a connection (SPARK-56227)."""
+    on = conf.get("spark.network.crypto.enabled", "").strip().lower() == "true"
+    if on and (found := sorted(jars.glob(_LOSES_MESSAGES))):
+        raise PipelineError(
+            f"spark.network.crypto.enabled is true, but {found[0]} cannot encrypt: put version 4.0.4 in its place, as ./run and the"
+            " images do, or leave it off"
+        )
 
 
 def refuse_weaker(spark_conf: Mapping[str, str]) -> None:

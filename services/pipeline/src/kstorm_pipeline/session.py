@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstorm_pipeline.encryption import STRONG
+from kstorm_pipeline.encryption import STRONG, refuse_unmended
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.settings import Mounted, is_url
 
@@ -56,6 +56,7 @@ def start_spark(settings: Settings) -> SparkSession:
         **_conf(settings),
         **settings.spark_conf,
     }
+    refuse_unmended(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

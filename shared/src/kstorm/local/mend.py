@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-# Names may have numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9, orc-core-2.1.2-shaded-protobuf.
+# Names may have numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9, orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
 _JAR: Final = re.compile(r"(.+)-(\d+\.\d+[^-]*(?:-\w[^/]*)?)\.jar")
+_WITHOUT_DASH: Final = re.compile(r"(.*?[a-z])(\d+\.\d+[\d.]*)\.jar")
 
 # Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does not have: some of these have
 # holes that nobody mends. Connect's shell. Native code of Netty's, which Java's own sockets and TLS do without.
@@ -38,7 +39,7 @@ _UNUSED: Final = tuple(
 
 def name_and_version(file_name: str) -> tuple[str, str]:
     """The artifact that a jar's file is, and its version; the whole name and nothing where there is none."""
-    found = _JAR.fullmatch(file_name)
+    found = _JAR.fullmatch(file_name) or _WITHOUT_DASH.fullmatch(file_name)
     return (found[1], found[2]) if found else (file_name, "")
 
 

@@ -99,7 +99,8 @@ def _expressed(expression: str) -> list[dict[str, Any]]:
 
 def _stated(package: Distribution) -> str:
     """The licence that a package states in SPDX's form: one that a topology's image has beside ours."""
-    return str(package.metadata.get("License-Expression") or "")
+    name = "License-Expression"
+    return str(package.metadata[name]) if name in package.metadata else ""
 
 
 if __name__ == "__main__":
