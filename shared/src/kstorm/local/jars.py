@@ -109,8 +109,15 @@ def prepare() -> None:
 
 def mend_spark() -> None:
     """Replace what has known holes of the jars that the installed `pyspark` ships, once."""
-    with exclusive(spark_home() / ".mending"):
-        mend(spark_home() / "jars", mended_jars())
+    replacements = mended_jars()
+    try:
+        with exclusive(spark_home() / ".mending"):
+            mend(spark_home() / "jars", replacements)
+    except OSError as error:
+        raise LocalError(
+            f"the jars in {spark_home()} cannot be replaced by mended ones ({error.strerror}): start by ./run, which installs"
+            " pyspark where it may write"
+        ) from None
 
 
 def lay_out(folder: Path) -> None:

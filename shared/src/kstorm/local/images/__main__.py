@@ -83,7 +83,11 @@ def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) 
     """Build targets of our Dockerfile, with the jars that this machine has or fetches; the names of the images."""
     arguments = {"BASE_IMAGE": base}
     # Not by an ARG for a LABEL: buildah takes such a layer from its cache whatever the ARG is.
-    labels = {"org.opencontainers.image.version": tag, "org.opencontainers.image.revision": revision()}
+    labels = {
+        "org.opencontainers.image.version": tag,
+        "org.opencontainers.image.revision": revision(),
+        "org.opencontainers.image.base.name": base,
+    }
     images = {target: f"kstorm-{target}:{tag}" for target in targets}
     with tempfile.TemporaryDirectory(prefix="kstorm-images-") as folder:
         secrets = write_secrets(Path(folder))

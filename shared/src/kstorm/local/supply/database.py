@@ -32,11 +32,12 @@ def ask(parts: Sequence[Part], address: str = "") -> list[Finding]:
 
 
 def _ask(parts: Sequence[Part], address: str) -> list[Finding]:
-    answers = _post(f"{address}/v1/querybatch", {"queries": [_query(part) for part in parts]}).get("results", [])
+    queries = json.dumps({"queries": [_query(part) for part in parts]}).encode()
+    answers = _get(f"{address}/v1/querybatch", queries).get("results", [])
     if len(answers) != len(parts):
         raise UnreachableError(f"{address} answered {len(answers)} of {len(parts)} questions")
     return [
-        Finding(part, tuple(hole["id"] for hole in answer["vulns"]))
+        Finding(part, tuple(_known_as(hole["id"], address) for hole in answer["vulns"]))
         for part, answer in zip(parts, answers, strict=True)
         if answer.get("vulns")
     ]
@@ -47,8 +48,14 @@ def _query(part: Part) -> dict[str, Any]:
     return {"package": {"ecosystem": _ECOSYSTEMS[part.kind], "name": name}, "version": part.version}
 
 
-def _post(url: str, content: dict[str, Any]) -> dict[str, Any]:
-    request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})  # noqa: S310
+def _known_as(number: str, address: str) -> str:
+    """The CVE of a hole, by which our exceptions name it, if it has one."""
+    aliases: list[str] = _get(f"{address}/v1/vulns/{number}").get("aliases", [])
+    return next((alias for alias in aliases if alias.startswith("CVE-")), number)
+
+
+def _get(url: str, content: bytes | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"})  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the address is the operator's
             found: dict[str, Any] = json.load(answer)
