@@ -7,6 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from kstorm_pipeline.encryption import STRONG
 from kstorm_pipeline.settings import PREFIX, Settings
 from tests.chart.conftest import KUBERNETES, Objects, Render, environment, one
 
@@ -243,6 +244,14 @@ def test_own_settings_of_spark_win(render: Render) -> None:
         conf = found(render({"pipeline": {"sparkConf": own}}, base=base))
         assert (conf["spark.authenticate"], conf["spark.task.maxFailures"]) == ("false", "8")
         assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
+
+
+def test_driver_and_executors_encrypt_strongly(render: Render) -> None:
+    """As the pipeline itself does it, whoever starts the driver."""
+    for base, found in (("executors", spark_conf), ("operator", lambda objects: application(objects)["sparkConf"])):
+        conf = found(render(base=base))
+        assert conf["spark.authenticate"] == conf["spark.network.crypto.enabled"] == "true"
+        assert STRONG.items() <= conf.items()
 
 
 def test_the_driver_may_ask_the_api_server(render: Render) -> None:

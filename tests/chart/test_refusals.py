@@ -79,6 +79,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("tls-sasl", {"pipeline": {"tables": "/tables"}}, "pipeline.tables is /tables, where nothing can be written"),
     ("tls-sasl", {"pipeline": {"sparkConf": {"spark.master": "yarn"}}}, "set pipeline.master instead"),
+    (
+        "executors",
+        {"pipeline": {"sparkConf": {"spark.network.crypto.cipher": "AES/CTR/NoPadding"}}},
+        "pipeline.sparkConf has spark.network.crypto.cipher, weaker than AES/GCM/NoPadding",
+    ),
+    (
+        "executors",
+        {"pipeline": {"sparkConf": {"spark.network.crypto.authEngineVersion": 1}}},
+        "pipeline.sparkConf has spark.network.crypto.authEngineVersion, weaker than 2",
+    ),
     ("tls-sasl", {"pipeline": {"sparkApplication": {"enabled": True}}}, "but pipeline.master is local[*]: set it to k8s://"),
     ("executors", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the executors write tables too"),
     ("tls-sasl", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the pod of pipeline.maintain writes"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -44,6 +45,12 @@ IN_FILES = {
     "SCHEMA_REGISTRY_OPTIONS": {"basic.auth.user.info": "words:canary-registry"},
 }
 BY_VARIABLE = {"spark.hadoop.fs.s3a.session.token": "canary-variable"}
+# What encrypts, and nothing of how; where Spark itself starts executors, it hands them this secret by a variable.
+ENCRYPTED = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "not-a-secret-of-the-users",
+    "spark.network.crypto.enabled": "true",
+}
 
 
 @pytest.fixture
@@ -55,7 +62,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         file = tmp_path / f"{name}.json"
         file.write_text(json.dumps(content))
         given[f"KSTORM_PIPELINE_{name}_FILE"] = str(file)
-    return {**spark_environment(), **given, "KSTORM_PIPELINE_SPARK_CONF": json.dumps(BY_VARIABLE)}
+    return {**spark_environment(), **given, "KSTORM_PIPELINE_SPARK_CONF": json.dumps(BY_VARIABLE | ENCRYPTED)}
 
 
 def page(port: int, name: str) -> str:
@@ -75,9 +82,22 @@ def processes(pid: int) -> Iterator[tuple[str, str]]:
             yield " ".join(each.cmdline()), json.dumps(each.environ())
 
 
+def classes_into(file: Path) -> str:
+    """The option by which a JVM writes down which classes it loads."""
+    return f"-Xlog:class+load:file={file}"
+
+
+def ciphers(folder: Path, ours: str) -> list[str]:
+    """The ciphers of Spark's that a JVM has loaded, by its log of classes."""
+    found = re.findall(r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text())
+    return [name for name in found if name != "TransportCipher"]
+
+
 def test_nobody_sees_what_is_mounted(kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path) -> None:
     """Neither in a command line nor in an environment, of driver, executor and all that they start. What the user himself puts
-    into a variable is in the environment of his processes, and in no command line."""
+    into a variable is in the environment of his processes, and in no command line.
+
+    Between the two everything is encrypted, by a cipher that notices what was changed."""
     port, told = reserve_port(), tmp_path / "told"
     sink = Sink(kafka.bootstrap)
     sink.sentence(1, "the cat")
@@ -93,24 +113,29 @@ def test_nobody_sees_what_is_mounted(kafka: EmbeddedKafka, environment: dict[str
         "master": "local-cluster[1,1,512]",
         "spark-conf": "spark.executor.memory=512m",
         "shuffle-partitions": 1,
-        "driver-java-options": SHORT_RUN_OPTIONS,
+        "driver-java-options": f"{SHORT_RUN_OPTIONS} {classes_into(tmp_path / 'driver.classes')}",
         "jars": jars,
     }
-    command = [sys.executable, "-m", "kstorm_pipeline", "run", *(f"--{name}={value}" for name, value in flags.items())]
+    observed = f"--spark-conf=spark.executor.extraJavaOptions={classes_into(tmp_path / 'executor.classes')}"
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, "-m", "kstorm_pipeline", "run", *given, observed]
     run = ManagedProcess("driver", command, workdir=tmp_path, environment=environment)
     run.start()
     try:
         await_condition(lambda: told.exists() or not run.alive, 240)
         assert run.alive, run.log_path.read_text()
         commands, environments = zip(*processes(run.pid), strict=True)
+        loaded = [ciphers(tmp_path, jvm) for jvm in ("driver", "executor")]
         pages = [page(port, name) for name in ("metrics", "readyz", "livez")]
     finally:
         run.stop(60)
     assert told.read_text() == "canary-key canary-variable canary-unnamed"
-    assert any(EXECUTOR in each for each in commands)
+    [executor] = [each for each in commands if EXECUTOR in each]
+    assert "-Dspark.network.crypto.authEngineVersion=2 " in executor
+    assert loaded == [["GcmTransportCipher"], ["GcmTransportCipher"]]
     assert "kstorm_pipeline_rows_total" in pages[0]
     log = run.log_path.read_text()
     seen = "\n".join((*commands, *pages, log))
     assert "canary" not in seen
-    own = json.dumps(json.dumps(BY_VARIABLE))
+    own = json.dumps(json.dumps(BY_VARIABLE | ENCRYPTED))
     assert "canary" not in "\n".join(environments).replace(own, "")

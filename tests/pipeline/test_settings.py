@@ -7,7 +7,8 @@ import pytest
 
 from kstorm.local.ports import reserve_port
 from kstorm_pipeline.__main__ import main, make_parser
-from kstorm_pipeline.errors import SettingsError
+from kstorm_pipeline.encryption import refuse_unmended
+from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.settings import Settings, help_texts, load
 
 RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "127.0.0.1:9092"]
@@ -107,6 +108,17 @@ def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
     assert loaded(SPARK_CONF_FILE=str(file)).spark_conf == secrets
 
 
+def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
+    """That of the jar which `pyspark` 4.0.0 ships; nobody is told who does not encrypt."""
+    jar = tmp_path / "spark-network-common_2.13-4.0.0.jar"
+    jar.touch()
+    with pytest.raises(PipelineError, match=f"{jar} cannot encrypt: put version 4.0.4 in its place"):
+        refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
+    refuse_unmended({}, tmp_path)
+    jar.rename(tmp_path / "spark-network-common_2.13-4.0.4.jar")
+    refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -127,6 +139,12 @@ def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
         ([*RUN, "--starting-offsets", "now"], "cannot be read; give earliest, latest or a JSON object"),
         ([*RUN, "--starting-offsets", '{"other": {"0": 1}}'], "does not name the topic 'words'"),
         ([*RUN, "--tables", __file__], "which is a file; give a directory"),
+        (
+            [*RUN, "--spark-conf", "spark.network.crypto.cipher=AES/CTR/NoPadding"],
+            "leave it out, it is AES/GCM/NoPadding",
+        ),
+        ([*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"], "leave it out, it is 2"),
+        ([*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"], "leave it out, it is false"),
         ([*RUN, "--spark-conf", "alone"], "--spark-conf (KSTORM_PIPELINE_SPARK_CONF) was given without a value"),
     ],
 )

@@ -1,5 +1,14 @@
 {{/* The pipeline's executors as pods: what Spark is told of them, whoever starts the driver. */}}
 
+{{/* How driver and executors encrypt, as JSON; the pipeline has the same (kstorm_pipeline.encryption), and says why. */}}
+{{- define "kstorm.strongEncryption" -}}
+{{- dict
+  "spark.network.crypto.cipher" "AES/GCM/NoPadding"
+  "spark.network.crypto.authEngineVersion" "2"
+  "spark.network.crypto.saslFallback" "false"
+| toJson -}}
+{{- end -}}
+
 {{/*
 Settings of Spark for a driver that makes pods, as JSON. It may create, watch and delete pods, and do nothing else: so executors get no
 ConfigMap, and no claims are looked for.
@@ -17,6 +26,7 @@ ConfigMap, and no claims are looked for.
   "spark.network.crypto.enabled" "true"
   "spark.executor.failuresValidityInterval" "1h"
 -}}
+{{- $ours = merge $ours (include "kstorm.strongEncryption" . | fromJson) -}}
 {{- range $name, $value := .Values.pipeline.sparkConf -}}{{- $_ := set $ours $name (toString $value) -}}{{- end -}}
 {{- toJson $ours -}}
 {{- end -}}

@@ -172,6 +172,11 @@
 {{- $wrong = append $wrong (printf "pipeline.sparkConf has %s: set pipeline.%s instead" $name $instead) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name, $strong := include "kstorm.strongEncryption" $ | fromJson -}}
+{{- if ne (lower (toString (get $.Values.pipeline.sparkConf $name | default $strong))) (lower $strong) -}}
+{{- $wrong = append $wrong (printf "pipeline.sparkConf has %s, weaker than %s: a stranger in the network could change what driver and executors say to each other; leave it out" $name $strong) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .maintain.enabled (include "kstorm.pipelineHasVolume" $) (eq .storage.accessMode "ReadWriteOncePod") -}}
 {{- $wrong = append $wrong "pipeline.storage.accessMode is ReadWriteOncePod, but the pod of pipeline.maintain writes tables too: give ReadWriteOnce, or pipeline.maintain.enabled=false" -}}
 {{- end -}}

@@ -24,6 +24,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("KSTORM_IMAGE_LOADER", raising=False)
+    monkeypatch.setenv("KSTORM_HOME", str(tmp_path / "home"))
     return folder
 
 
@@ -39,7 +40,8 @@ def calls(folder: Path, name: str) -> list[str]:
     return (folder / f"{name}.calls").read_text().splitlines()
 
 
-BUILDAH = """case "$*" in *inspect*--format*) echo '{"layers": [{"size": 115000000}, {"size": 5500000}]}' ;; esac"""
+BUILDAH = """case "$*" in run*cat*) echo '{"bomFormat": "CycloneDX"}' ;;
+*inspect*--format*) echo '{"layers": [{"size": 115000000}, {"size": 5500000}]}' ;; esac"""
 
 
 def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
@@ -54,9 +56,9 @@ def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
 
 
 def test_a_target_is_built_tagged_loaded_and_weighed(
-    programs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The name and the tag are what the chart expects."""
+    """The name and the tag are what the chart expects; the list of its parts is beside it."""
     stand_in(programs, "buildah", BUILDAH)
     stand_in(programs, "loader", "")
     monkeypatch.setenv("KSTORM_IMAGE_LOADER", "loader --quiet")
@@ -69,6 +71,7 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     assert "--label org.opencontainers.image.version=t1" in labels
     assert calls(programs, "loader") == ["--quiet kstorm-bolt:t1"]
     assert capfd.readouterr().out.splitlines()[1].split() == ["kstorm-bolt:t1", "0.0", "120.5"]
+    assert "CycloneDX" in (tmp_path / "home/images/kstorm-bolt-t1.cdx.json").read_text()
 
 
 def test_only_what_needs_jars_gets_them(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,6 +79,7 @@ def test_only_what_needs_jars_gets_them(programs: Path, monkeypatch: pytest.Monk
     stand_in(programs, "buildah", BUILDAH)
     given: list[Path] = []
     monkeypatch.setattr(images, "lay_out", given.append)
+    monkeypatch.setattr(images, "mend_spark", lambda: None)
     images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
     assert not given
     images.build_services(engines.find_engine(), ["acker", "kafka", "zookeeper"], "base:1", "t1")

@@ -10,6 +10,7 @@ from kstorm.errors import LocalError
 from kstorm.local import jars
 from kstorm.local.jars import (
     KAFKA_SET,
+    MENDED_SET,
     OLD_KAFKA_SET,
     S3_SET,
     SPARK_SET,
@@ -67,7 +68,7 @@ def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) 
     """Copies, since the folder is given to a build that may change it."""
     lay_out(tmp_path / "jars")
     folders = {folder.name: {jar.name for jar in folder.iterdir()} for folder in (tmp_path / "jars").iterdir()}
-    assert folders["kafka"] == folders["spark"] == {"one-1.0.jar", "two-1.0.jar"}
+    assert folders["kafka"] == folders["spark"] == folders["mended"] == {"one-1.0.jar", "two-1.0.jar"}
     assert folders["zookeeper"] == {jar.name for jar in zookeeper_classpath()}
 
 
@@ -118,7 +119,7 @@ def test_what_cannot_be_fetched_is_named(repository: Path) -> None:
 
 def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     """The committed lists hold whole coordinates and whole digests, and no jar twice."""
-    for set_name, count in ((KAFKA_SET, 46), (OLD_KAFKA_SET, 57), (SPARK_SET, 7), (S3_SET, 3)):
+    for set_name, count in ((KAFKA_SET, 46), (OLD_KAFKA_SET, 57), (SPARK_SET, 7), (S3_SET, 3), (MENDED_SET, 46)):
         pinned = read_list(set_name)
         assert len({jar.file_name for jar in pinned}) == len(pinned) == count
         assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)

@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from kstorm_pipeline.encryption import STRONG, refuse_unmended
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.settings import Mounted, is_url
 
@@ -26,6 +27,7 @@ PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
     "org.apache.spark:spark-avro_2.13:4.0.0",
     "io.delta:delta-spark_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
 )
 """What Spark needs beyond its own jars, where no jars are given."""
 _LARGEST = 64 * 1024 * 1024
@@ -54,6 +56,7 @@ def start_spark(settings: Settings) -> SparkSession:
         **_conf(settings),
         **settings.spark_conf,
     }
+    refuse_unmended(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -112,6 +115,7 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.ui.retainedStages": "200",
         "spark.ui.retainedTasks": "2000",
         "spark.sql.ui.retainedExecutions": "100",
+        **STRONG,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {settings.driver_java_options}".strip(),
         "spark.executor.defaultJavaOptions": _EVERYWHERE,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 from urllib.parse import urlsplit
 
+from kstorm_pipeline.encryption import refuse_weaker
 from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.registry import without_login
 
@@ -336,6 +337,7 @@ def _pairs(name: str, texts: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_together(settings: Settings) -> None:
+    refuse_weaker(settings.spark_conf)
     if settings.starting_offsets.startswith("{") and settings.topic not in json.loads(settings.starting_offsets):
         raise SettingsError(f"{_name('starting_offsets')} does not name the topic {settings.topic!r}")
 

@@ -3,7 +3,8 @@
 Each set of jars has a list beside this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
 every jar, nothing left to be resolved. The rule: a path that leaves this module is a file whose content is the one in
 the list. `pyspark` ships Apache Ivy, which does the fetching from its default repository; `KSTORM_IVY_SETTINGS` names an
-Ivy settings file for a mirror. ZooKeeper needs no fetching: `pyspark` ships its server as well.
+Ivy settings file for a mirror. `pyspark` ships ZooKeeper's server as well. Where what it ships has known holes, one set has
+mended versions, which take the places of the others there (`kstorm.local.mend`).
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 from kstorm.errors import LocalError
 from kstorm.local.java import find_java, spark_home
+from kstorm.local.mend import mend
 from kstorm.local.paths import cache_directory, exclusive
 from kstorm.local.trust import trust_options
 
@@ -34,6 +36,7 @@ KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
 OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
 SPARK_SET: Final = f"spark-{SPARK_VERSION}"
 S3_SET: Final = f"s3-{HADOOP_VERSION}"
+MENDED_SET: Final = f"mended-{SPARK_VERSION}"
 
 _ZOOKEEPER_SERIES: Final = "3.9."
 _ZOOKEEPER_PARTS: Final = (
@@ -87,8 +90,13 @@ def s3_jars() -> list[Path]:
     return _jars(S3_SET)
 
 
+def mended_jars() -> list[Path]:
+    """The jars that take the places of others in the installed `pyspark`; fetched if not in the cache."""
+    return _jars(MENDED_SET)
+
+
 def zookeeper_classpath() -> list[Path]:
-    """The jars of ZooKeeper's server, all from the installed `pyspark`."""
+    """The jars of ZooKeeper's server, all from the installed `pyspark`, which `prepare` has mended."""
     return [_spark_part(name) for name in _ZOOKEEPER_PARTS]
 
 
@@ -96,11 +104,31 @@ def prepare() -> None:
     """Have everything in place that the demo and the integration tests take from the cache."""
     kafka_jars()
     spark_jars()
+    mend_spark()
+
+
+def mend_spark() -> None:
+    """Replace what has known holes of the jars that the installed `pyspark` ships, once."""
+    replacements = mended_jars()
+    try:
+        with exclusive(spark_home() / ".mending"):
+            mend(spark_home() / "jars", replacements)
+    except OSError as error:
+        raise LocalError(
+            f"the jars in {spark_home()} cannot be replaced by mended ones ({error.strerror}): start by ./run, which installs"
+            " pyspark where it may write"
+        ) from None
 
 
 def lay_out(folder: Path) -> None:
-    """Copy the jars of the container images to `folder`, which must not be there: kafka, zookeeper and spark."""
-    for name, paths in (("kafka", kafka_jars()), ("zookeeper", zookeeper_classpath()), ("spark", spark_jars())):
+    """Copy the jars of the container images to `folder`, which must not be there: kafka, zookeeper, spark, and mended ones."""
+    sets = (
+        ("kafka", kafka_jars()),
+        ("zookeeper", zookeeper_classpath()),
+        ("spark", spark_jars()),
+        ("mended", mended_jars()),
+    )
+    for name, paths in sets:
         (folder / name).mkdir(parents=True)
         for path in paths:
             shutil.copyfile(path, folder / name / path.name)

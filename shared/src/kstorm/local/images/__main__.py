@@ -24,7 +24,7 @@ from kstorm.errors import LocalError
 from kstorm.local.cli import run_command
 from kstorm.local.images.engine import Engine, find_engine, load
 from kstorm.local.images.registries import write_secrets
-from kstorm.local.jars import lay_out
+from kstorm.local.jars import lay_out, mend_spark
 
 SERVICES: Final = ("spout", "bolt", "acker")
 TARGETS: Final = (*SERVICES, "pipeline", "kafka", "zookeeper")
@@ -32,6 +32,7 @@ _WITHOUT_JARS: Final = frozenset(SERVICES)
 _ROOT: Final = Path(__file__).parents[5]
 _DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
 _MADE_BASE: Final = "kstorm-base:bookworm"
+_PARTS: Final = "/usr/share/kstorm/parts.cdx.json"
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -43,12 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not engine.has(base):
         _pull(engine, base)
     images = build_services(engine, options.targets, base, options.tag)
+    folder = write_parts(engine, images)
     if options.topology:
         images += build_topology(engine, options.topology, options.name, options.tag)
     if loader := os.environ.get("KSTORM_IMAGE_LOADER"):
         for image in images:
             load(image, loader)
     print(table({image: engine.size(image) for image in images}, engine.size(base)))
+    print(f"what each is made of is in {folder}, and in the image in {_PARTS}")
     return 0
 
 
@@ -80,12 +83,17 @@ def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) 
     """Build targets of our Dockerfile, with the jars that this machine has or fetches; the names of the images."""
     arguments = {"BASE_IMAGE": base}
     # Not by an ARG for a LABEL: buildah takes such a layer from its cache whatever the ARG is.
-    labels = {"org.opencontainers.image.version": tag, "org.opencontainers.image.revision": revision()}
+    labels = {
+        "org.opencontainers.image.version": tag,
+        "org.opencontainers.image.revision": revision(),
+        "org.opencontainers.image.base.name": base,
+    }
     images = {target: f"kstorm-{target}:{tag}" for target in targets}
     with tempfile.TemporaryDirectory(prefix="kstorm-images-") as folder:
         secrets = write_secrets(Path(folder))
         jars = Path(folder, "jars")
         if not _WITHOUT_JARS.issuperset(targets):
+            mend_spark()
             lay_out(jars)
         for target, image in images.items():
             contexts = {} if target in _WITHOUT_JARS else {"jars": jars}
@@ -100,6 +108,15 @@ def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) 
                 contexts=contexts,
             )
     return list(images.values())
+
+
+def write_parts(engine: Engine, images: Sequence[str]) -> Path:
+    """Write the list of what each image is made of, which lies in it, into a folder of the checkout; the folder."""
+    folder = Path(os.environ.get("KSTORM_HOME", _ROOT / ".kstorm"), "images")
+    folder.mkdir(parents=True, exist_ok=True)
+    for image in images:
+        (folder / f"{image.replace(':', '-')}.cdx.json").write_text(engine.read(image, _PARTS))
+    return folder
 
 
 def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> list[str]:

@@ -64,6 +64,10 @@ class Engine(ABC):
     def size(self, image: str) -> int:
         """Bytes of all its layers, unpacked."""
 
+    @abstractmethod
+    def read(self, image: str, path: str) -> str:
+        """The text of a file in the image."""
+
 
 class Docker(Engine):
     """docker, with BuildKit."""
@@ -78,6 +82,9 @@ class Docker(Engine):
 
     def size(self, image: str) -> int:
         return int(_run("docker", "image", "inspect", "--format", "{{.Size}}", image))
+
+    def read(self, image: str, path: str) -> str:
+        return _run("docker", "run", "--rm", "--network", "none", "--entrypoint", "cat", image, path)
 
 
 class Buildah(Engine):
@@ -106,6 +113,13 @@ class Buildah(Engine):
             _run("buildah", "inspect", "--type", "image", "--format", "{{.Manifest}}", image)
         )
         return sum(layer["size"] for layer in manifest["layers"])
+
+    def read(self, image: str, path: str) -> str:
+        container = _run("buildah", "from", "--pull-never", image).strip()
+        try:
+            return _run("buildah", "run", container, "--", "cat", path)
+        finally:
+            _run("buildah", "rm", container)
 
 
 _KINDS: Final = (("docker", Docker, ("docker", "info")), ("buildah", Buildah, ("buildah", "--version")))

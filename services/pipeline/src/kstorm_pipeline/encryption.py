@@ -1,0 +1,49 @@
+"""How driver and executors speak to each other where their connections are encrypted (`spark.network.crypto.enabled`).
+
+Spark's own defaults do not notice a message that was changed on its way (CVE-2025-55039): AES in counter mode, and the first
+version of its login. So the strong ones are set always, which costs nothing where nothing is encrypted; weaker ones are refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from kstorm_pipeline.errors import PipelineError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STRONG = {
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+}
+"""A cipher that notices what was changed; the login that derives its keys wholly; and none of the older login by MD5."""
+
+
+_LOSES_MESSAGES = "spark-network-common_2.13-4.0.[0-3].jar"
+_JARS = Path(pyspark.__file__).parent / "jars"
+
+
+def refuse_unmended(conf: Mapping[str, str], jars: Path = _JARS) -> None:
+    """Raise PipelineError where AES-GCM would lose every message but the first of a connection (SPARK-56227)."""
+    on = conf.get("spark.network.crypto.enabled", "").strip().lower() == "true"
+    if on and (found := sorted(jars.glob(_LOSES_MESSAGES))):
+        raise PipelineError(
+            f"spark.network.crypto.enabled is true, but {found[0]} cannot encrypt: put version 4.0.4 in its place, as ./run and the"
+            " images do, or leave it off"
+        )
+
+
+def refuse_weaker(spark_conf: Mapping[str, str]) -> None:
+    """Raise SettingsError for a setting of Spark that is weaker than ours."""
+    for name, strong in STRONG.items():
+        given = spark_conf.get(name, strong).strip()
+        if given.casefold() != strong.casefold():
+            raise SettingsError(
+                f"--spark-conf (KSTORM_PIPELINE_SPARK_CONF) has {name}={given}, which would let a stranger in the network"
+                f" change what driver and executors say to each other; leave it out, it is {strong}"
+            )

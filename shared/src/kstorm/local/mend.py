@@ -1,0 +1,82 @@
+"""Mends the jars that `pyspark` ships: those with known holes are replaced by mended versions, those that nothing here uses go.
+
+The rule: a folder is mended as a whole or its next use mends it. The replacements are a set of jars like the others, fetched and
+verified by `kstorm.local.jars`; a jar takes the place of all that have its name, whatever their versions. Done a second time it
+changes nothing, so that every command that starts Spark or ZooKeeper may ask for it.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+# Names may have numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9, orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
+_JAR: Final = re.compile(r"(.+)-(\d+\.\d+[^-]*(?:-\w[^/]*)?)\.jar")
+_WITHOUT_DASH: Final = re.compile(r"(.*?[a-z])(\d+\.\d+[\d.]*)\.jar")
+
+# Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does not have: some of these have
+# holes that nobody mends. Connect's shell. Native code of Netty's, which Java's own sockets and TLS do without.
+_UNUSED: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"hive-(?!storage-api-).*\.jar",
+        r"spark-hive.*\.jar",
+        r"(derby|derbyshared|derbytools|datanucleus-.*|jdo-api|javax\.jdo|jta|transaction-api|javolution)-\d.*\.jar",
+        r"datanucleus-.*\.jar",
+        r"(HikariCP|bonecp|commons-dbcp|commons-pool|commons-lang|libthrift|libfb303|json|jodd-core|jpam)-\d.*\.jar",
+        r"(jackson-core-asl|jackson-mapper-asl|antlr-runtime|ST4|stax-api|opencsv|super-csv)-\d.*\.jar",
+        r"jline-2\..*\.jar",
+        r"bcprov-jdk18on-\d.*\.jar",
+        r"netty-tcnative-.*\.jar",
+        r"netty-transport-native-(epoll|kqueue)-.*\.jar",
+        r"connect-repl",
+    )
+)
+
+
+def name_and_version(file_name: str) -> tuple[str, str]:
+    """The artifact that a jar's file is, and its version; the whole name and nothing where there is none."""
+    found = _JAR.fullmatch(file_name) or _WITHOUT_DASH.fullmatch(file_name)
+    return (found[1], found[2]) if found else (file_name, "")
+
+
+def artifact(file_name: str) -> str:
+    """The name of a jar without its version."""
+    return name_and_version(file_name)[0]
+
+
+def unused(file_name: str) -> bool:
+    """Whether kstorm does without this one of what `pyspark` ships."""
+    return any(pattern.fullmatch(file_name) for pattern in _UNUSED)
+
+
+def mend(folder: Path, replacements: Iterable[Path]) -> list[str]:
+    """Replace and remove jars of `folder`; the names of those that went."""
+    new = {artifact(path.name): path for path in replacements}
+    there = sorted(folder.iterdir())
+    for name, path in new.items():
+        if any(artifact(old.name) == name for old in there) and not (folder / path.name).exists():
+            _copy(path, folder / path.name)
+    gone = [path for path in there if unused(path.name) or _replaced(path, new)]
+    for path in gone:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return [path.name for path in gone]
+
+
+def _replaced(path: Path, new: dict[str, Path]) -> bool:
+    replacement = new.get(artifact(path.name))
+    return replacement is not None and replacement.name != path.name
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Whole or not at all: a JVM that starts meanwhile must not see half a jar."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, unfinished)
+    unfinished.replace(target)
+
+
+if __name__ == "__main__":  # in a build of images: FOLDER REPLACEMENTS
+    print("mended:", *mend(Path(sys.argv[1]), Path(sys.argv[2]).glob("*.jar")))

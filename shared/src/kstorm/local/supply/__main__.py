@@ -1,0 +1,47 @@
+"""`./run deps`: whether a package or a jar that kstorm takes from others has a known hole, or a licence that does not fit.
+
+It exits with 1 for each that has no exception, for an exception past its day, and for one that nothing needs. Without a network the
+list of known holes is all that is looked at, and a line says so.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from kstorm.local.cli import run_command
+from kstorm.local.supply import advisories, licences
+from kstorm.local.supply.database import UnreachableError, ask
+from kstorm.local.supply.parts import all_parts
+
+_ROOT: Final = Path(__file__).parents[5]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Look, print what is wrong, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="./run deps", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--offline", action="store_true", help="do not ask a database, only the list of known holes")
+    options = parser.parse_args(argv)
+    parts = all_parts(_ROOT)
+    findings = advisories.find(parts, advisories.read_advisories())
+    asked = "no database was asked"
+    if not options.offline:
+        try:
+            findings += ask(parts)
+            asked = "and the OSV database knows none either"
+        except UnreachableError as error:
+            asked = f"the list of known holes alone was looked at, since no database answers: {error}"
+    exceptions = advisories.read_exceptions()
+    today = datetime.now(UTC).date()
+    wrong = [*advisories.complaints(findings, exceptions, today), *licences.complaints(parts, today)]
+    for line in wrong:
+        print(f"kstorm: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{len(parts)} packages and jars, none with a known hole but {len(exceptions)} exceptions; {asked}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("deps", main))

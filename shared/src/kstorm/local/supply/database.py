@@ -1,0 +1,65 @@
+"""Asks the database of OSV, which knows Python's packages and Java's: every part by name and version, in a few requests.
+
+Where it cannot be reached there is one line that says so, and the list of known holes is all there is.
+"""
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kstorm.errors import LocalError
+from kstorm.local.supply.advisories import Finding
+from kstorm.local.supply.parts import Part
+
+ADDRESS: Final = "https://api.osv.dev"
+_AT_ONCE: Final = 500
+_ECOSYSTEMS: Final = {"package": "PyPI", "jar": "Maven"}
+
+
+class UnreachableError(LocalError):
+    """The database does not answer."""
+
+
+def ask(parts: Sequence[Part], address: str = "") -> list[Finding]:
+    """What the database knows of these; jars whose group is not known are left out. Raises UnreachableError without an answer."""
+    address = address or os.environ.get("KSTORM_OSV", ADDRESS)
+    known = [part for part in parts if part.kind == "package" or part.group]
+    some = (known[first : first + _AT_ONCE] for first in range(0, len(known), _AT_ONCE))
+    return [finding for each in some for finding in _ask(each, address)]
+
+
+def _ask(parts: Sequence[Part], address: str) -> list[Finding]:
+    queries = json.dumps({"queries": [_query(part) for part in parts]}).encode()
+    answers = _get(f"{address}/v1/querybatch", queries).get("results", [])
+    if len(answers) != len(parts):
+        raise UnreachableError(f"{address} answered {len(answers)} of {len(parts)} questions")
+    return [
+        Finding(part, tuple(_known_as(hole["id"], address) for hole in answer["vulns"]))
+        for part, answer in zip(parts, answers, strict=True)
+        if answer.get("vulns")
+    ]
+
+
+def _query(part: Part) -> dict[str, Any]:
+    name = f"{part.group}:{part.name}" if part.group else part.name
+    return {"package": {"ecosystem": _ECOSYSTEMS[part.kind], "name": name}, "version": part.version}
+
+
+def _known_as(number: str, address: str) -> str:
+    """The CVE of a hole, by which our exceptions name it, if it has one."""
+    aliases: list[str] = _get(f"{address}/v1/vulns/{number}").get("aliases", [])
+    return next((alias for alias in aliases if alias.startswith("CVE-")), number)
+
+
+def _get(url: str, content: bytes | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - the address is the operator's
+            found: dict[str, Any] = json.load(answer)
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise UnreachableError(f"{url} cannot be asked: {reason}") from None
+    return found

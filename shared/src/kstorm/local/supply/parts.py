@@ -1,0 +1,71 @@
+"""The parts that kstorm is made of: Python packages of the lock, jars of the lists, and what `pyspark` ships."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from kstorm.errors import LocalError
+from kstorm.local.jars import KAFKA_SET, MENDED_SET, OLD_KAFKA_SET, S3_SET, SPARK_SET, read_list
+from kstorm.local.java import spark_home
+from kstorm.local.mend import name_and_version, unused
+
+Kind = Literal["package", "jar"]
+
+_SETS: Final = (KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, S3_SET, MENDED_SET)
+_LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+_NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """One package or jar in one version."""
+
+    kind: Kind
+    name: str
+    """As its registry has it; of a jar the artifact."""
+    version: str
+    where: str
+    """The list that has it."""
+    group: str = ""
+    """Of a jar, where its list has it."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} ({self.where})"
+
+
+def all_parts(root: Path) -> list[Part]:
+    """What the checkout in `root` takes from others."""
+    files = (root / "requirements.lock", root / "build-requirements.txt")
+    return sorted({*(part for file in files for part in locked(file)), *listed(), *shipped(spark_home() / "jars")})
+
+
+def locked(file: Path) -> Iterator[Part]:
+    """The packages of a file of requirements that pins each."""
+    for name, version in _LOCKED.findall(file.read_text()):
+        yield Part("package", re.sub(r"[-_.]+", "-", name).lower(), version, file.name)
+
+
+def listed() -> Iterator[Part]:
+    """The jars of all lists."""
+    for set_name in _SETS:
+        for jar in read_list(set_name):
+            yield Part("jar", jar.artifact, jar.version, set_name, jar.group)
+
+
+def shipped(folder: Path) -> Iterator[Part]:
+    """The jars of `pyspark`, as they are when they are mended: without what is taken out, and with the other versions."""
+    mended = {jar.artifact for jar in read_list(MENDED_SET)}
+    for path in folder.glob("*.jar"):
+        name, version = name_and_version(path.name)
+        if name not in mended and not unused(path.name):
+            yield Part("jar", name, version, "pyspark")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers to compare: 4.1.137.Final is (4, 1, 137). Raises LocalError where it has none."""
+    found = _NUMBERS.match(version)
+    if not found:
+        raise LocalError(f"the version {version!r} begins with no number, so it cannot be compared")
+    return tuple(map(int, found[0].split(".")))
