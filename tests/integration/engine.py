@@ -18,6 +18,7 @@ from kazoo.exceptions import NoNodeError
 
 from kstorm.local.cluster import LocalProcesses, Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.service.figures import life_of
 from kstorm.topology import Topology
 from tests.integration import topologies
 
@@ -44,6 +45,11 @@ class Engine:
 
     def worker(self, name: str) -> Worker:
         return next(worker for worker in self.processes.workers if worker.name == name)
+
+    def life(self, name: str) -> tuple[int, float] | None:
+        """What stays the same until a process dies or begins anew; None if it does not answer."""
+        status = self.worker(name).status()
+        return None if status is None else life_of(status)
 
     def total(self, component: str, key: str) -> int:
         """A count summed over the processes of a component, as far as they answer."""

@@ -41,7 +41,7 @@ def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
 def one_too_far() -> Iterator[None]:
     """A spout that stores an offset too far."""
     save = Storing.save
-    with patch.object(Storing, "save", lambda self, partition, offset: save(self, partition, offset + 1)):
+    with patch.object(Storing, "save", lambda self, partition, offset, _=(): save(self, partition, offset + 1)):
         yield
 
 

@@ -16,6 +16,7 @@ from tests.pipeline.conftest import Job
 pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
 
 
+@pytest.mark.long
 def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
     """Whatever offsets the source partitions have, and though one comes later: new messages have a batch read nothing, not
     even what it wrote itself, and a late replay one file, that of its time. The partitions are far apart, so the offsets of each

@@ -123,6 +123,7 @@ def test_bronze_loses_old_records_that_are_read_and_no_others(job: Job, monkeypa
     check_all_but_bronze(job)
 
 
+@pytest.mark.long
 def test_files_of_bronze_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,6 +194,7 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 
+@pytest.mark.long
 def test_maintained_while_it_goes_on(job: Job) -> None:
     """Again and again, between and among the batches of a run that goes on: all tables hold what they must."""
 

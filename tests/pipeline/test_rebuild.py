@@ -67,6 +67,7 @@ def fill(orders: Orders) -> None:
     orders.run()
 
 
+@pytest.mark.long
 def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders) -> None:
     """The old pipeline runs on after the rebuild, with its table as it was; the new one has all of it, once."""
     fill(orders)

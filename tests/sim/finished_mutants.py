@@ -48,7 +48,7 @@ def _one_too_far() -> AbstractContextManager[object]:
 
 def _done_is_what_was_emitted() -> AbstractContextManager[object]:
     def hasty(self: PartitionManager, offset: int) -> list[Run]:
-        return runs_between(offset + 1, self.next_offset, self.outcomes.exceptions(offset))
+        return runs_between(offset + 1, self.next_offset, sorted(self.outcomes.exceptions(offset)))
 
     return patch.object(PartitionManager, "done_above", hasty)
 

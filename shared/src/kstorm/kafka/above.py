@@ -1,8 +1,8 @@
 """What is finished above the oldest unfinished message of a partition.
 
 It is stored beside the offset, so that whoever reads on from there emits none of it again: one message that fails again and again
-would else have thousands repeated that came after it. Only what was acked counts. Dead letters and messages that hold nothing are
-looked at again, so that the next finished range says of them what they are.
+would else have thousands repeated that came after it. Only what was acked counts. Dead letters, messages that hold nothing and
+gaps are looked at again, so that the next finished range says of them what they are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,15 +15,15 @@ MOST_RUNS: Final = 100
 """Of the longest: what is stored of a partition every two seconds has at most some 3 kB."""
 
 
-def runs_between(first: int, end: int, but: Iterable[int]) -> list[Run]:
-    """What lies from `first` to `end` without the offsets in `but`, which are in order; the longest runs of it."""
+def runs_between(first: int, end: int, but: Iterable[Run]) -> list[Run]:
+    """What lies from `first` to `end` without what is in `but`, whose runs are in order; the longest runs of it."""
     found = []
-    for offset in but:
-        if offset >= end:
+    for start, behind in but:
+        if start >= end:
             break
-        if first < offset:
-            found.append((first, offset))
-        first = max(first, offset + 1)
+        if first < start:
+            found.append((first, start))
+        first = max(first, behind)
     if first < end:
         found.append((first, end))
     if len(found) > MOST_RUNS:

@@ -219,9 +219,11 @@ class Outcomes:
             for run in _runs(self._below([at for at, count in self._retried.items() if count == attempts], end))
         ]
 
-    def exceptions(self, first: int) -> list[int]:
-        """What from `first` on is finished, or will be, and was not acked."""
-        return [offset for offset in (*self._dead, *self._empty) if offset >= first]
+    def exceptions(self, first: int) -> list[Run]:
+        """What from `first` on is finished, or will be, and was not acked; in no order."""
+        single = ((offset, offset + 1) for offset in (*self._dead, *self._empty))
+        skipped = ((skip.start, skip.end) for skip in self._skipped)
+        return [run for run in (*single, *self._absent, *skipped) if run[1] > first]
 
     @staticmethod
     def _below(offsets: Iterable[int], end: int) -> list[int]:

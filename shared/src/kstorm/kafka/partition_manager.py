@@ -247,7 +247,7 @@ class PartitionManager:
 
     def done_above(self, offset: int) -> list[Run]:
         """What is acked from `offset` on, which is no higher than the oldest unfinished message."""
-        but = sorted([*self._pending, *self.outcomes.exceptions(offset)])
+        but = sorted([*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)])
         return self._above.added_to(runs_between(offset + 1, self.next_offset, but), self.next_offset)
 
     def skip_to(self, offset: int, why: str) -> None:

@@ -1,7 +1,7 @@
 """Whether a pod that is told to stop comes back: one of a StatefulSet does, under its name, unless it was scaled away.
 
 Kubernetes says the same to both: SIGTERM. They differ in the number of replicas that the StatefulSet is to have, which is set
-before the first pod is stopped, whoever sets it. So the pod asks for that number (docs/adr/0014).
+before the first pod is stopped, whoever sets it. So the pod asks for that number (docs/adr/0015).
 """
 
 import os
