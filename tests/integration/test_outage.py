@@ -81,6 +81,25 @@ def test_nobody_ends_for_an_outage(
         assert not (settings and over)
 
 
+def test_a_process_that_is_told_to_stop_amid_it_ends(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not begin anew, although its tasks are lost while it waits for what it has sent: nobody would tell it again."""
+    places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
+    with running("wordcount", topic_prefix, *places, timeout_secs=120) as engine:
+        engine.produce(sentences(3000))
+        engine.await_total("count", "executed", 500)
+        split, count = engine.worker("split-0").process, engine.worker("count-0").process
+        kafka.kill()
+        for process in (split, count):
+            process.stop(50.0)
+        assert {split.returncode, count.returncode} <= {0, 1}, engine.summary()
+
+
 def test_a_process_that_starts_amid_it_waits_and_can_be_stopped(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

@@ -223,7 +223,7 @@ def engine_mutants() -> list[Mutant]:
             _offsets_after_the_changelog,
             takeover,
         ),
-        Mutant("recovery: a copy of another topic is emptied", _any_topic, handover),
+        Mutant("recovery: a copy of another topic is emptied", _any_topic),
         Mutant("bolt: the state is stored before the acks or the offset (either would do)", _state_last),
         Mutant("bolt: a checkpoint's offset is behind what has arrived", _offset_of_all_that_was_executed, untracked),
         Mutant("bolt: an offset is committed behind what has arrived", _offset_of_all_that_was_polled, untracked),

@@ -81,7 +81,7 @@ class Driver(Generic[E]):
         self.journal = ServiceJournal(log)
         self.remark = ""
         """What to know of a process although nothing is wrong with it."""
-        self._stopping = False
+        self._told_to_stop = self._stopping = False
         self._ending = threading.Lock()
         self._exit_code = 2  # until it has begun: what is wrong before that, somebody has to mend
         self._standby = Standby(log)
@@ -210,6 +210,7 @@ class Driver(Generic[E]):
         """Finishes what is in flight, commits, leaves."""
         if self._stopping:
             return
+        self._told_to_stop = True
         self.log.info("stopping")
         await asyncio.to_thread(self.consumer.stop)
         await self.after_leave()
@@ -223,7 +224,7 @@ class Driver(Generic[E]):
         """Ends the process now, or has it begin anew if that is all it takes; callable from any thread. Its tasks move, or come
         back with it, and nothing is lost."""
         self._ending.acquire()  # for good: one thread is enough
-        if isinstance(error, KstormError | KafkaException):
+        if isinstance(error, KstormError | KafkaException) and not self._told_to_stop:
             begin_anew_if_cut_off(error, self.settings, self.log)
         if isinstance(error, KstormError):
             self.log.error("fatal", error=str(error))
