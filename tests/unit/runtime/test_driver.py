@@ -1,6 +1,7 @@
 """What a process does beside its engine: its pump, its background, its patience with a task that leaves."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -9,13 +10,16 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+import structlog
 
 from kstorm.core.engine import BoltEngine, Effect, Record
 from kstorm.core.engine.effects import Run
 from kstorm.core.tasks import Steps
+from kstorm.errors import TasksLostError
 from kstorm.runtime.kafka import consumer as consumer_module
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.service import driver as driver_module
+from kstorm.runtime.service import outage
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.settings import Settings
 from kstorm.testing import FeederSpout
@@ -109,6 +113,40 @@ def test_an_error_in_the_background_ends_the_process() -> None:
 
     (error,) = asyncio.run(run())
     assert str(error) == "the disk is gone"
+
+
+class Gone(BaseException):
+    """The process has ended, or is another one."""
+
+
+@pytest.mark.parametrize(("told", "what"), [(False, "begun anew"), (True, "ended with code 1")])
+def test_a_process_that_has_lost_its_tasks_begins_anew_unless_it_is_to_stop(
+    monkeypatch: pytest.MonkeyPatch, told: bool, what: str
+) -> None:
+    """Nobody would tell it again."""
+
+    def goes(how: str) -> None:
+        raise Gone(how)
+
+    monkeypatch.setattr(os, "execv", lambda *_: goes("begun anew"))
+    monkeypatch.setattr(os, "_exit", lambda code: goes(f"ended with code {code}"))
+    monkeypatch.setattr(outage, "_leave_nothing_open", lambda: None)
+    for name in ("KSTORM_BEGUN_ANEW", "KSTORM_KAFKA_AWAY_SINCE"):
+        monkeypatch.setenv(name, "0")  # as it is set, and taken back at the end
+
+    async def run() -> None:
+        driver = BareDriver(topology())
+        driver.log = structlog.get_logger()
+        await driver.start(lambda item: None)
+        if told:
+            await driver.stop()
+        try:
+            Driver.fatal(driver, TasksLostError("others have them"))
+        finally:
+            await driver.stop()
+
+    with pytest.raises(Gone, match=what):
+        asyncio.run(run())
 
 
 def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
