@@ -14,7 +14,7 @@ from kstorm.local.audit import Audited
 from tests.e2e.pipeline import Counted
 from tests.e2e.release import Sample
 
-_HEADER: Final = ("disturbance", "ready again, s", "longest stop, s", "worst message, s", "words written again")
+_HEADER: Final = ("disturbance", "ready\nagain, s", "longest\nstop, s", "worst\nmessage, s", "words\nwritten again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ class E2eOutcome:
         before, _, rest = page.read_text().partition(begin)
         _, _, after = rest.partition(end)
         lines = [f"{time.strftime('%Y-%m-%d')}, {self.circumstances}. {self._sum()}", ""]
-        lines += [f"| {' | '.join(row)} |" for row in (_HEADER, ("---",) * len(_HEADER), *self._rows())]
+        header = [name.replace("\n", " ") for name in _HEADER]
+        lines += [f"| {' | '.join(row)} |" for row in (header, ("---",) * len(_HEADER), *self._rows())]
         page.write_text(before + "\n".join((begin, *lines, end)) + after)
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
