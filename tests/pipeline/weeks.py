@@ -1,11 +1,11 @@
-"""What the log and the directory of a table are like after a month of batches, one every ten seconds, before and after `maintain`.
+"""What the log and the directory of a table are like after weeks of batches, one every ten seconds, before and after `maintain`.
 
-    python -m tests.pipeline.a_month --days 30
+    python -m tests.pipeline.weeks --days 7
 
-Nobody can wait for 259,200 batches, so one is written for real, and the log is continued by hand as a run continues it: a commit
+Nobody can wait for 60,480 batches, so one is written for real, and the log is continued by hand as a run continues it: a commit
 and a file for each batch, one file in place of all small ones whenever there are fifty, a checkpoint now and then, no entries
 that are older than a week. Each file is a link to the real one, so it is the number of files and entries that is measured here, and
-not the reading of a month's rows. Without `--maintained` nobody has tidied up all the time; with it, somebody has once a day.
+not the reading of all those rows. Without `--maintained` nobody has tidied up all the time; with it, somebody has once a day.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _LINKS: Final = 30_000
 _CHECKPOINT: Final = 20_000
 
 
-class Month:
+class Weeks:
     """A table whose log is continued."""
 
     def __init__(self, spark: SparkSession, path: str, *, maintained: bool) -> None:
@@ -85,7 +85,7 @@ class Month:
     def _commit(self, at: float, operation: str, actions: list[dict[str, Any]]) -> None:
         self._version += 1
         info = {"timestamp": int(at * 1000), "operation": operation, "operationParameters": {}, "isBlindAppend": True}
-        transaction = {"txn": {"appId": "a-month", "version": self._version, "lastUpdated": int(at * 1000)}}
+        transaction = {"txn": {"appId": "weeks", "version": self._version, "lastUpdated": int(at * 1000)}}
         file = self._log / f"{self._version:020}.json"
         file.write_text("\n".join(map(json.dumps, [{"commitInfo": info}, transaction, *actions])) + "\n")
         os.utime(file, (at, at))
@@ -114,7 +114,7 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
 def main() -> None:
     """Make a table old, and print what it is like before and after."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--days", type=float, default=30.0)
+    parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--maintained", action="store_true")
     arguments = parser.parse_args()
     os.environ.update(spark_environment())
@@ -126,7 +126,7 @@ def main() -> None:
         spark.sparkContext.setLogLevel("ERROR")
         tables.create(spark, find_schemas(spark, pipeline))
         fill(spark, tables, pipeline, range(1))
-        Month(spark, tables.path("silver"), maintained=arguments.maintained).go_by(arguments.days)
+        Weeks(spark, tables.path("silver"), maintained=arguments.maintained).go_by(arguments.days)
         print("before", *figures(spark, tables), sep="\n", flush=True)
         began = time.monotonic()
         list(map(print, map(json.dumps, maintain(spark, settings, tables))))
