@@ -1,6 +1,7 @@
 """One partition: the stored offset never passes an unfinished message, and nothing is lost on the way."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -9,7 +10,10 @@ from confluent_kafka import Message
 from kstorm.errors import EmitError, NotYetError
 from kstorm.kafka import KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
 from kstorm.kafka.above import MOST_RUNS, Run, runs_between
+from kstorm.kafka.config import ProcessingGuarantee
+from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import Partition, SourceMessage
+from kstorm.kafka.storing import Storing
 from kstorm.topology import Fields
 from tests.unit.core.test_counted_work import counting_calls
 from tests.unit.kafka.one_by_one import emit_next
@@ -458,3 +462,19 @@ def test_of_very_many_runs_the_longest_are_kept() -> None:
     assert len(runs) == MOST_RUNS
     assert runs == sorted(runs)
     assert runs[-2:] == [(4999, 9000), (9001, 10_000)]
+
+
+@pytest.mark.parametrize(("offset", "done"), [(0, [(1, 3), (4, 8)]), (2, [(2, 3), (4, 8)]), (5, [(5, 8)]), (9, [])])
+def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
+    collector: "FakeCollector", offset: int, done: list[Run]
+) -> None:
+    """Of that only what lies above the offset: else nobody could read the node any more, and no spout would start there."""
+    saved: list[StoredOffset] = []
+    store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
+    source: Any = SimpleNamespace(commit=lambda *_: None)
+    finished: Any = None
+    storing = Storing(store, source, finished, TopologyRef("t-1", "t"), keeps_above=False)
+    guarantee = ProcessingGuarantee.AT_MOST_ONCE
+    manager = make(collector, stored=0, done=[(1, 3), (4, 8)], processing_guarantee=guarantee)
+    storing._save(manager, offset)
+    assert StoredOffset.from_json(saved[0].to_json(), PARTITION, "node").done == done

@@ -61,9 +61,8 @@ class _Pending(Struct, gc=False):
 class PartitionManager:
     """Emits the messages of one partition, and answers up to where they are finished.
 
-    `offset` is the first one to emit; `stored` the one that the offset store holds, if any, with what is `done`
-    above it; `rest` what has become of a message
-    that is finished and no exception; `unix_ms` what time it is.
+    `offset` is the first one to emit; `stored` the one that the offset store holds, if any, with what is `done` above it; `rest`
+    what has become of a message that is finished and no exception; `unix_ms` what time it is.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class PartitionManager:
         """One more than the highest offset emitted, or the offset to begin with."""
         self.committed_to = stored
         """The offset that was last given to the store."""
-        self.stored_above: Sequence[Run] = done
+        self.stored_above = list(done)
         """What is done above it, as it was last given to the store."""
         self.writing = False
         """Whether a finished range is on its way to Kafka; the offset behind it is stored when it is there."""
@@ -249,6 +248,10 @@ class PartitionManager:
         """What is acked from `offset` on, which is no higher than the oldest unfinished message."""
         but = sorted([*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)])
         return self._above.added_to(runs_between(offset + 1, self.next_offset, but), self.next_offset)
+
+    def left_above(self, offset: int) -> list[Run]:
+        """What a former owner had acked from `offset` on; of a spout that itself stores nothing of that."""
+        return self._above.added_to([], offset)
 
     def skip_to(self, offset: int, why: str) -> None:
         """What comes next is at `offset`; what lies between that and what has been read is given up."""

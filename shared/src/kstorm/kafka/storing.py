@@ -74,13 +74,15 @@ class Storing:
     def _save_above(self, manager: PartitionManager) -> None:
         """The offset has not moved; perhaps what is done above it has."""
         offset = manager.committed_to
-        if offset is not None and self._keeps_above and manager.done_above(offset) != manager.stored_above:
-            self._save(manager, offset)
+        if offset is not None and self._keeps_above and (done := manager.done_above(offset)) != manager.stored_above:
+            self._save(manager, offset, done)
 
-    def _save(self, manager: PartitionManager, offset: int) -> None:
-        if self._keeps_above:
-            manager.stored_above = manager.done_above(offset)
-        self.save(manager.partition, offset, manager.stored_above)
+    def _save(self, manager: PartitionManager, offset: int, done: list[Run] | None = None) -> None:
+        """`done`: what is done above the offset, if that is known already."""
+        if done is None:
+            done = manager.done_above(offset) if self._keeps_above else manager.left_above(offset)
+        manager.stored_above = done
+        self.save(manager.partition, offset, done)
 
     def save(self, partition: Partition, offset: int, done: Sequence[Run] = ()) -> None:
         """Gives an offset to the store, with what is done above it."""
