@@ -13,10 +13,6 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
 
@@ -28,6 +24,7 @@ from kstorm.runtime.store import changelog as module
 from kstorm.runtime.store.tables import RecoveringTable
 from tests.integration.recovering import checkpoint, make_table
 from tests.integration.recovery_process import STATUS
+from tests.integration.topic_settings import set_topic
 
 Pair = tuple[bytes, bytes | None]
 DAY = 86400.0
@@ -60,10 +57,7 @@ class Log:
 
     def compact_before(self, offset: int) -> None:
         """Removes what is before, as compaction would if all of it were overwritten or deleted later, long ago."""
-        entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
-        topic = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[entry])
-        for altered in self.admin.incremental_alter_configs([topic]).values():
-            altered.result(30)
+        set_topic(self.admin, self.name, "cleanup.policy", "delete")
         for deleted in self.admin.delete_records([TopicPartition(self.name, 0, offset)]).values():
             deleted.result(30)
 

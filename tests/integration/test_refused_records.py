@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
 )
 
 from kstorm.core.dead_letters import DeadLetter
@@ -26,6 +22,7 @@ from tests.integration.engine import running
 from tests.integration.kafka_topic import Topic
 from tests.integration.test_exactly_once import EXACTLY_ONCE, check_exactly
 from tests.integration.test_fencing import committed, process, topics
+from tests.integration.topic_settings import set_topic
 
 __all__ = ["topics"]
 
@@ -179,7 +176,4 @@ def test_the_topology_goes_on(
 
 def limit(kafka: EmbeddedKafka, topic: str, size: int) -> None:
     """Has a topic take no batch that is longer."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_topic(AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}), topic, "max.message.bytes", size)

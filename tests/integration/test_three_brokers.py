@@ -13,10 +13,6 @@ from aiokafka.admin import AIOKafkaAdminClient  # type: ignore[import-untyped]
 from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest  # type: ignore[import-untyped]
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
 
@@ -27,6 +23,7 @@ from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, running
 from tests.integration.further_brokers import FurtherBroker, replicated
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.test_outage import lives
+from tests.integration.topic_settings import set_topic
 from tests.integration.words import Words
 
 ALL = {1, 2, 3}
@@ -61,9 +58,7 @@ class Cluster:
 
     def accept_one(self, topic: str) -> None:
         """A topic takes records that only one of its replicas has."""
-        entry = ConfigEntry("min.insync.replicas", "1", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(30)
+        set_topic(self.admin, topic, "min.insync.replicas", 1)
 
     async def move(self, replicas: list[int], *topics: str) -> None:
         """Has partitions of these topics, or of all, kept by these brokers and no others."""

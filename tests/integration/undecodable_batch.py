@@ -20,16 +20,26 @@ _RAW, _REPEATED = 0, 1  # kinds of zstd's blocks
 
 def write_undecodable(bootstrap: str, topic: str, partition: int = 0, records: int = 1) -> int:
     """Appends a batch of so many records, whose leader is at `bootstrap`; returns its first offset."""
-    batch = _batch(records)
+    error, offset = offer(bootstrap, topic, partition, _batch(records))
+    assert not error, f"Kafka does not take the batch: error {error}"
+    return offset
+
+
+def offer_undecodable(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """Kafka's error for such a batch, 0 if it takes it."""
+    return offer(bootstrap, topic, partition, _batch(1))[0]
+
+
+def offer(bootstrap: str, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
+    """Sends a batch as it is; returns Kafka's error, 0 if it has taken it, and the batch's first offset."""
     body = pack(">hhi", -1, -1, 30_000) + pack(">i", 1) + _text(topic) + pack(">iii", 1, partition, len(batch)) + batch
     request = pack(">hhi", _PRODUCE, _VERSION, 1) + _text("stranger") + body
     deadline = time.monotonic() + 30
     while True:
         answer = _ask(bootstrap, request)
         _, error, offset = unpack_from(">ihq", answer, 4 + 4 + len(_text(topic)) + 4)
-        if not error:
-            return int(offset)
-        assert error in _NO_LEADER_YET, f"Kafka does not take the batch: error {error}"
+        if error not in _NO_LEADER_YET:
+            return int(error), int(offset)
         assert time.monotonic() < deadline, f"{topic}[{partition}] has no leader"
         time.sleep(0.05)
 

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.errors import raise_if_final
+from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.kafka.watermarks import watermarks
@@ -52,6 +53,7 @@ class CompletionsReader(threading.Thread):
             "auto.offset.reset": "latest",
             "queued.max.messages.kbytes": 16 * 1024,
             "fetch.wait.max.ms": 100,
+            **OWN_TOPICS,
             "fetch.queue.backoff.ms": 20,
         }
         self._consumer = Consumer(config)

@@ -21,6 +21,7 @@ from kstorm.errors import FencedError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
+from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
@@ -121,6 +122,7 @@ class TaskConsumer(threading.Thread):
             "fetch.wait.max.ms": 100,
             "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
             "fetch.message.max.bytes": 4 << 20,
+            **OWN_TOPICS,
             "topic.metadata.refresh.interval.ms": 30_000,
             "statistics.interval.ms": INTERVAL_MS if reads else 0,
             "stats_cb": self._heard,

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kstorm.core.engine import Record
 from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.service.settings import Settings
 
@@ -25,6 +26,7 @@ def read_again(settings: Settings, topic: str, partition: int, offsets: Iterable
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
+            **OWN_TOPICS,
             "fetch.wait.max.ms": 20,
         }
     )

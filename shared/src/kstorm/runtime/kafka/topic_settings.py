@@ -16,7 +16,12 @@ _RECORD_BYTES: Final = (
 _FRAME_OVERHEAD: Final = 64 * 1024
 _SAFE_REPLICAS: Final = 3
 
+# A batch that a stranger has compressed is opened by the broker, and refused if it holds too much; kstorm's own are not compressed.
+# Otherwise each reader would open it, and a batch of 1 MB may be 1 GB then.
+_OPENED: Final[Mapping[str, str]] = {"compression.type": "uncompressed"}
+
 CHANGELOG: Final[Mapping[str, str]] = {
+    **_OPENED,
     "cleanup.policy": "compact",
     "delete.retention.ms": str(DAY_MS),
     "max.message.bytes": str(MAX_RECORD_BYTES),
@@ -45,6 +50,7 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
 def _frames(largest: int) -> dict[str, str]:
     """Tuples, acks, completions: of no use once they are read."""
     return {
+        **_OPENED,
         "cleanup.policy": "delete",
         "retention.ms": str(DAY_MS),
         "retention.bytes": "-1",
@@ -64,6 +70,7 @@ def _finished(topology: Topology) -> dict[str, str]:
 
 def _kept(policy: str, seconds: float | None) -> dict[str, str]:
     return {
+        **_OPENED,
         "cleanup.policy": policy,
         "retention.ms": "-1" if seconds is None else str(int(seconds * 1000)),
         "retention.bytes": "-1",

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.core.recovery import Log
 from kstorm.errors import BrokerError, FrameError
 from kstorm.runtime.kafka.checkpoints import Pair
+from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.topics import changelog_facts
 from kstorm.runtime.kafka.watermarks import watermarks
 from kstorm.runtime.service.settings import Settings
@@ -84,6 +85,7 @@ class Changelog:
                 "queued.min.messages": 20_000,
                 "queued.max.messages.kbytes": 8 << 10,
                 "fetch.queue.backoff.ms": 5,
+                **OWN_TOPICS,
             }
         )
         try:

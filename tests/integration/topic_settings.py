@@ -1,0 +1,12 @@
+"""Changes how a topic on a real broker is set."""
+
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+
+def set_topic(admin: AdminClient, topic: str, setting: str, value: Any) -> None:
+    """Waits until the broker has it."""
+    entry = ConfigEntry(setting, str(value), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
