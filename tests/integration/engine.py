@@ -149,7 +149,7 @@ def check_words(engine: Engine, sentences: Iterable[str]) -> Counter[str]:
     for record in engine.records():
         highest[record["word"]] = max(highest[record["word"]], record["count"])
         ids.add(record["id"])
-    assert set(highest) == set(truth)
+    assert set(highest) == set(truth), set(highest) ^ set(truth)
     assert not {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
     assert len(ids) == sum(truth.values())
     return highest - truth

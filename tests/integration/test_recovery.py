@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+from confluent_kafka.admin import (
     AdminClient,
 )
 from confluent_kafka.cimpl import NewTopic

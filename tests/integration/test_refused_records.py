@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+from confluent_kafka.admin import (
     AdminClient,
 )
 

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 
 def set_topic(admin: AdminClient, topic: str, setting: str, value: Any) -> None:

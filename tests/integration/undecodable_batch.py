@@ -1,78 +1,62 @@
-"""Writes a batch of records that librdkafka does not decode: a few bytes that are zstd of more than it accepts.
+"""Batches of records that librdkafka does not decode: a few bytes that are zstd of more than it accepts, or a record that says
+something impossible of itself.
 
-A broker takes it, as it reads a batch piece by piece. No client library writes such a thing, so this speaks Kafka's protocol
-itself: one ProduceRequest on a connection of its own.
+A broker takes them, as it reads a batch piece by piece, and of what is compressed only how long each record is.
 """
 
-import socket
-import time
+import gzip
 from itertools import count
-from struct import pack, unpack, unpack_from
+from struct import pack
 from typing import Final
+
+from tests.kafka_wire import batch, offer, varint
 
 _TOO_MUCH: Final = 101_000_000  # librdkafka's receive.message.max.bytes is 100,000,000
 _BLOCK: Final = 128 * 1024  # zstd's most
-_PRODUCE, _VERSION = 0, 7
-_NO_LEADER_YET: Final = (3, 5, 6)
-_ZSTD: Final = 4
+_GZIP, _ZSTD = 1, 4
 _RAW, _REPEATED = 0, 1  # kinds of zstd's blocks
 
 
 def write_undecodable(bootstrap: str, topic: str, partition: int = 0, records: int = 1) -> int:
     """Appends a batch of so many records, whose leader is at `bootstrap`; returns its first offset."""
-    error, offset = offer(bootstrap, topic, partition, _batch(records))
+    error, offset = offer(bootstrap, topic, partition, zstd_bomb(_TOO_MUCH, records))
     assert not error, f"Kafka does not take the batch: error {error}"
     return offset
 
 
 def offer_undecodable(bootstrap: str, topic: str, partition: int = 0) -> int:
     """Kafka's error for such a batch, 0 if it takes it."""
-    return offer(bootstrap, topic, partition, _batch(1))[0]
+    return offer(bootstrap, topic, partition, zstd_bomb(_TOO_MUCH))[0]
 
 
-def offer(bootstrap: str, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
-    """Sends a batch as it is; returns Kafka's error, 0 if it has taken it, and the batch's first offset."""
-    body = pack(">hhi", -1, -1, 30_000) + pack(">i", 1) + _text(topic) + pack(">iii", 1, partition, len(batch)) + batch
-    request = pack(">hhi", _PRODUCE, _VERSION, 1) + _text("stranger") + body
-    deadline = time.monotonic() + 30
-    while True:
-        answer = _ask(bootstrap, request)
-        _, error, offset = unpack_from(">ihq", answer, 4 + 4 + len(_text(topic)) + 4)
-        if error not in _NO_LEADER_YET:
-            return int(error), int(offset)
-        assert time.monotonic() < deadline, f"{topic}[{partition}] has no leader"
-        time.sleep(0.05)
+def write_silent(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """Appends a record that librdkafka fetches for ever and says nothing of: its key has -2 bytes. Returns its offset."""
+    body = b"\0" + varint(0) + varint(0) + varint(-2) + varint(5) + b"small" + varint(0)
+    error, offset = offer(bootstrap, topic, partition, batch(_GZIP, 1, gzip.compress(varint(len(body)) + body)))
+    assert not error, f"Kafka does not take the batch: error {error}"
+    return offset
 
 
-def _ask(bootstrap: str, request: bytes) -> bytes:
-    host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), 30) as connection:
-        connection.sendall(pack(">i", len(request)) + request)
-        answer = connection.makefile("rb")
-        (size,) = unpack(">i", answer.read(4))
-        return answer.read(size)
-
-
-def _batch(records: int) -> bytes:
+def zstd_bomb(size: int, records: int = 1) -> bytes:
+    """A batch of a few kB whose last record has so many bytes."""
     small = b"".join(_record(delta, b"small") for delta in range(records - 1))
-    payload = _zeros_as_zstd(small + _record_head(records - 1, _TOO_MUCH), _TOO_MUCH + 1)  # the last says: no headers
-    rest = pack(">hiqqqhii", _ZSTD, records - 1, 0, 0, -1, -1, -1, records) + payload
-    return pack(">qiibI", 0, 4 + 1 + 4 + len(rest), 0, 2, _crc32c(rest)) + rest
+    payload = _zeros_as_zstd(small + _record_head(records - 1, size), size + 1)  # the last says: no headers
+    return batch(_ZSTD, records, payload)
 
 
 def _record(delta: int, value: bytes) -> bytes:
-    body = _record_body(delta, len(value)) + value + _varint(0)
-    return _varint(len(body)) + body
+    body = _record_body(delta, len(value)) + value + varint(0)
+    return varint(len(body)) + body
 
 
 def _record_head(delta: int, size: int) -> bytes:
     """The beginning of a record whose value is so long, up to that."""
     body = _record_body(delta, size)
-    return _varint(len(body) + size + 1) + body
+    return varint(len(body) + size + 1) + body
 
 
 def _record_body(delta: int, size: int) -> bytes:
-    return b"\0" + _varint(0) + _varint(delta) + _varint(-1) + _varint(size)
+    return b"\0" + varint(0) + varint(delta) + varint(-1) + varint(size)
 
 
 def _zeros_as_zstd(head: bytes, zeros: int) -> bytes:
@@ -89,25 +73,3 @@ def _zeros_as_zstd(head: bytes, zeros: int) -> bytes:
 def _block(kind: int, data: bytes, size: int | None = None, *, last: bool = False) -> bytes:
     size = len(data) if size is None else size
     return (size << 3 | kind << 1 | last).to_bytes(3, "little") + data
-
-
-def _varint(number: int) -> bytes:
-    """Signed, seven bits each."""
-    left, found = (number << 1) ^ (number >> 63), bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*found, left])
-
-
-def _text(text: str) -> bytes:
-    return pack(">h", len(text)) + text.encode()
-
-
-def _crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF

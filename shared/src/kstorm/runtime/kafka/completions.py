@@ -15,6 +15,7 @@ from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.kafka.watermarks import watermarks
@@ -43,6 +44,7 @@ class CompletionsReader(threading.Thread):
         self._topic, self._loop, self._fatal = topic, loop, fatal
         self._deliver, self._pass_over = deliver, pass_over
         self._said = ""
+        self._read: set[Partition] = set()
         self._stopping = threading.Event()
         self._orders = Orders()
         config = {
@@ -55,6 +57,8 @@ class CompletionsReader(threading.Thread):
             "fetch.wait.max.ms": 100,
             **OWN_TOPICS,
             "fetch.queue.backoff.ms": 20,
+            "statistics.interval.ms": INTERVAL_MS,
+            "stats_cb": self._heard,
         }
         self._consumer = Consumer(config)
         self._searches = Searches(config)
@@ -90,6 +94,9 @@ class CompletionsReader(threading.Thread):
             self._consumer.seek(TopicPartition(*place, batch.end))
             self._loop.call_soon_threadsafe(self._pass_over, place.partition, batch)
 
+    def _heard(self, statistics: str) -> None:
+        self._searches.heard(statistics, self._read)
+
     def _take(self, polled: list[Message]) -> None:
         """Hands on the records. Of errors that pass, says each once until it changes or something can be read again."""
         good = []
@@ -116,7 +123,10 @@ class CompletionsReader(threading.Thread):
         except KafkaException as error:
             raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
 
+        self._read.add(Partition(self._topic, partition))
+
     def _unassign(self, partition: int) -> None:
+        self._read.discard(Partition(self._topic, partition))
         self._searches.forget(Partition(self._topic, partition))
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
 

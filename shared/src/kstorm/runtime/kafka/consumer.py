@@ -275,7 +275,9 @@ class TaskConsumer(threading.Thread):
         return self._in_flight > records or self._in_flight_bytes > size
 
     def _heard(self, statistics: str) -> None:
-        self.transactions.heard(statistics, self.assignment - self._paused)
+        read = self.assignment - self._paused
+        self.transactions.heard(statistics, read)
+        self._searches.heard(statistics, [Partition(self._topic, number) for number in read])
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._metadata = None

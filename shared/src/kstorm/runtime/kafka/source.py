@@ -27,6 +27,7 @@ from kstorm.runtime.kafka.brokers import (
     NoTopicError,
     StaticBrokersReader,
 )
+from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.undecodable import Searches
 from kstorm.runtime.service.log import CLIENT_LOG
 
@@ -189,7 +190,13 @@ class KafkaSource:
         return KafkaBrokersReader(self._consumer, str(self._brokers), wildcard=wildcard)
 
     def _open_client(self) -> None:
-        config = {**self._properties, "error_cb": self._failed, "on_commit": _mirrored}
+        config = {
+            **self._properties,
+            "error_cb": self._failed,
+            "on_commit": _mirrored,
+            "statistics.interval.ms": INTERVAL_MS,
+            "stats_cb": self._heard,
+        }
         try:
             self._client = Consumer(config, logger=CLIENT_LOG)
         except (KafkaException, TypeError, ValueError) as error:
@@ -267,6 +274,9 @@ class KafkaSource:
             self._faults.append(SourceFault(f"{where} cannot be read on: {error.str()}", partition, out_of_range=True))
         else:
             self._tell(SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition))
+
+    def _heard(self, statistics: str) -> None:
+        self._searches.heard(statistics, self._assigned - self._paused)
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() in _TOLD_GLOBALLY:
