@@ -9,6 +9,7 @@ from typing import Final
 
 from kstorm.errors import ConfigError
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE, GUARANTEES
+from tests.chaos.brokers import COUNTS
 from tests.chaos.disks import DISK_FAULTS
 from tests.chaos.faults import Fault
 from tests.chaos.outages import OUTAGES
@@ -42,6 +43,8 @@ class ChaosOptions:
     """How to ask for the same again."""
     guarantee: str = AT_LEAST_ONCE
     """The topology's `topology_processing_guarantee`."""
+    brokers: int = 1
+    """Kafka's. Of three, each has a replica of each partition, and two must be in sync."""
 
     @property
     def exactly_once(self) -> bool:
@@ -70,9 +73,10 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
         rate = given.messages / (minutes * 60)
     seed = random.randrange(10**6) if given.seed is None else given.seed
     guarantee = given.guarantee.replace("-", "_")
-    everything = not given.short and given.faults is None
+    everything = not given.short and given.faults is None and given.brokers == 1
     command = ["./run chaos", "--short" if given.short else f"--minutes {minutes:g}", f"--seed {seed}"]
     command += [f"--guarantee {given.guarantee}"] * (guarantee != AT_LEAST_ONCE)
+    command += [f"--brokers {given.brokers}"] * (given.brokers != 1)
     command += [f"--messages {given.messages}"] * (given.messages is not None)
     command += [f"--faults {given.faults}"] * (given.faults is not None)
     return ChaosOptions(
@@ -85,6 +89,7 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
         report_asked=given.report is not None,
         command=" ".join(command),
         guarantee=guarantee,
+        brokers=given.brokers,
     )
 
 
@@ -123,6 +128,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=[name.replace("_", "-") for name in GUARANTEES],
         default=AT_LEAST_ONCE.replace("_", "-"),
         help="of the topology (default at-least-once). With exactly-once an output too many is wrong, too",
+    )
+    parser.add_argument(
+        "--brokers", type=int, choices=COUNTS, default=1, help="of Kafka (default 1). Of three, one may be away"
     )
     parser.add_argument("--list", action="store_true", help="say what faults there are, and do nothing")
     parser.add_argument("--short", action="store_true", help="each fault once, without --faults each kind of SIGKILL")

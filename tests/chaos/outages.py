@@ -17,18 +17,21 @@ DELAY_SECS: Final = 0.3
 
 
 def restart_broker(stage: Stage, rng: random.Random) -> Steps:
-    """The broker is stopped by SIGTERM and starts again."""
-    return _outage(stage.kafka.stop, 0, stage.kafka.start)
+    """A broker is stopped by SIGTERM and starts again."""
+    broker = stage.kafka.pick(rng)
+    return _outage(broker.stop, 0, broker.start)
 
 
 def kill_broker(stage: Stage, rng: random.Random) -> Steps:
-    """SIGKILL to the broker."""
-    return _outage(stage.kafka.kill, 0, stage.kafka.start)
+    """SIGKILL to a broker."""
+    broker = stage.kafka.pick(rng)
+    return _outage(broker.kill, 0, broker.start)
 
 
 def lose_broker(stage: Stage, rng: random.Random) -> Steps:
-    """Kafka is away for longer than anything waits for it."""
-    return _outage(stage.kafka.kill, BROKER_AWAY_SECS, stage.kafka.start)
+    """The broker is away for longer than anything waits for it. One of three is not missed."""
+    broker = stage.kafka.pick_one_to_lose(rng)
+    return _outage(broker.kill, BROKER_AWAY_SECS, broker.start)
 
 
 def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
@@ -53,21 +56,26 @@ def slow(stage: Stage, rng: random.Random) -> Steps:
     return _outage(partial(proxy.slow, DELAY_SECS), SLOW_SECS, proxy.heal)
 
 
+def _no_way_around(stage: Stage) -> str:
+    return "" if stage.proxies else "processes reach three brokers without a proxy"
+
+
 OUTAGES: Final = [
-    Fault("broker-restart", "the only broker is stopped by SIGTERM and started again", restart_broker),
-    Fault("broker-kill", "SIGKILL to the only broker, which is then started again", kill_broker),
+    Fault("broker-restart", "the broker is stopped by SIGTERM and started again", restart_broker),
+    Fault("broker-kill", "SIGKILL to the broker, which is then started again", kill_broker),
     Fault(
         "broker-outage",
-        f"SIGKILL to the only broker, which is away for {BROKER_AWAY_SECS / 60:.0f} minutes",
+        f"SIGKILL to the broker, which is away for {BROKER_AWAY_SECS / 60:.0f} minutes",
         lose_broker,
     ),
     Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
     Fault("zookeeper-outage", f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s", lose_zookeeper),
-    Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut),
+    Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut, _no_way_around),
     Fault(
         "network-delay",
         f"between a process and the broker all is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",
         slow,
+        _no_way_around,
     ),
 ]
 

@@ -61,7 +61,7 @@ class Chaos:
     def _break_and_audit(self) -> tuple[ChaosFindings, int, Audited]:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
-        opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee)
+        opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee, options.brokers)
         with opened as stage, ExitStack() as stack:
             stage.processes.wait_ready(_READY_SECS)
             positions_at = stage.kafka.bootstrap if options.exactly_once else ""

@@ -15,11 +15,12 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kstorm.errors import BrokerError
 from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.topology import ACKER_COMPONENT
 from tests.chaos.audit import Parted, RecordPlace
+from tests.chaos.brokers import Brokers, open_brokers
 from tests.chaos.proxy import Proxy
 from tests.chaos.topology import (
     GUARANTEE_VARIABLE,
@@ -57,11 +58,11 @@ class Stage:
     """Everything that a fault may act upon."""
 
     directory: Path
-    kafka: EmbeddedKafka
+    kafka: Brokers
     zookeeper: EmbeddedZooKeeper
     processes: LocalProcesses
     proxies: Mapping[str, Proxy]
-    """By the name of the process that reaches Kafka through it."""
+    """By the name of the process that reaches Kafka through it. None if there are more brokers than one."""
     small_disk: Worker | None = None
     """The process whose data are on a disk of their own, which is small."""
     no_small_disk: str = ""
@@ -129,19 +130,25 @@ def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> li
 
 
 @contextmanager
-def open_stage(directory: Path, timeout_secs: float, guarantee: str) -> Iterator[Stage]:
+def open_stage(directory: Path, timeout_secs: float, guarantee: str, brokers: int = 1) -> Iterator[Stage]:
     """Start servers and processes; whatever happens, end them. `timeout_secs` is the message timeout, `guarantee` is the
     topology's."""
-    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"  # the processes inherit both
+    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"  # the processes inherit all three
     os.environ[GUARANTEE_VARIABLE] = guarantee
+    os.environ["KSTORM_REPLICATION_FACTOR"] = f"{brokers}"
     with ExitStack() as stack:
-        proxies = {name: stack.enter_context(Proxy()) for name in _BEHIND_PROXY}
+        proxies = {name: stack.enter_context(Proxy()) for name in _BEHIND_PROXY if brokers == 1}
         detours = {_listener(name): proxy.address for name, proxy in proxies.items()}
         zookeeper = stack.enter_context(EmbeddedZooKeeper(directory))
-        kafka = stack.enter_context(EmbeddedKafka(directory, detours=detours))
+        kafka = stack.enter_context(open_brokers(directory, brokers, detours))
         for name, proxy in proxies.items():
-            proxy.target = kafka.listener_port(_listener(name))
-        settings = Settings(topology=REFERENCE, bootstrap_servers=kafka.bootstrap, zookeeper=zookeeper.connect)
+            proxy.target = kafka.all[0].listener_port(_listener(name))
+        settings = Settings(
+            topology=REFERENCE,
+            bootstrap_servers=kafka.bootstrap,
+            zookeeper=zookeeper.connect,
+            replication_factor=kafka.replicas,
+        )
         for topic, partitions in ((SOURCE, PARTITIONS), (WORDS, SINK_PARTITIONS), (JOINED, SINK_PARTITIONS)):
             create_topic(settings, topic, partitions, {"message.timestamp.type": "LogAppendTime"})
         processes = LocalProcesses(

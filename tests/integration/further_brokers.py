@@ -12,6 +12,10 @@ def replicated(times: int) -> dict[str, str]:
     return dict.fromkeys(factors, str(times))
 
 
+SAFE: Mapping[str, str] = {**replicated(3), "min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
+"""Settings of three brokers of which one may be away."""
+
+
 class FurtherBroker(EmbeddedKafka):
     """A broker of the cluster of `first`, which must be running when this one starts and is the controller; it can be killed and
     come back."""

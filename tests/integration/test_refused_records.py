@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-)
+from confluent_kafka.admin import AdminClient
 
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.engine.effects import Transact

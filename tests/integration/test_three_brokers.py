@@ -11,23 +11,20 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient  # type: ignore[import-untyped]
 from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest  # type: ignore[import-untyped]
-from confluent_kafka.admin import (
-    AdminClient,
-)
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration import topologies
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, running
-from tests.integration.further_brokers import FurtherBroker, replicated
+from tests.integration.further_brokers import SAFE, FurtherBroker
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.test_outage import lives
 from tests.integration.topic_settings import set_topic
 from tests.integration.words import Words
 
 ALL = {1, 2, 3}
-SETTINGS = {**replicated(3), "min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
 
 
 class Cluster:
@@ -79,8 +76,8 @@ class Cluster:
 def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
     """Three brokers that serve."""
     with ExitStack() as stack:
-        one = stack.enter_context(EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=SETTINGS))
-        others = {number: stack.enter_context(FurtherBroker(tmp_path, one, number, SETTINGS)) for number in (2, 3)}
+        one = stack.enter_context(EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=SAFE))
+        others = {number: stack.enter_context(FurtherBroker(tmp_path, one, number, SAFE)) for number in (2, 3)}
         cluster = Cluster({1: one, **others})
         eventually(cluster.complete, 60)
         yield cluster

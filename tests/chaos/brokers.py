@@ -1,0 +1,67 @@
+"""The Kafka of a chaos run: one broker, or three of which one may be away."""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from kstorm.errors import LocalError
+from kstorm.local.servers import EmbeddedKafka
+from tests.integration.further_brokers import SAFE, FurtherBroker
+
+COUNTS: Final = (1, 3)
+_TOGETHER_SECS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """The first is the controller, too."""
+
+    all: Sequence[EmbeddedKafka]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        return ",".join(broker.bootstrap for broker in self.all)
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition."""
+        return len(self.all)
+
+    def pick(self, rng: random.Random) -> EmbeddedKafka:
+        """Any."""
+        return rng.choice(self.all)
+
+    def pick_one_to_lose(self, rng: random.Random) -> EmbeddedKafka:
+        """Not the controller, if another can be had: without it nobody takes over what it led."""
+        return rng.choice(self.all[1:] or self.all)
+
+
+@contextmanager
+def open_brokers(directory: Path, count: int, detours: Mapping[str, str]) -> Iterator[Brokers]:
+    """Start so many; at the end all are ended. One may have `detours`, see `EmbeddedKafka`."""
+    with ExitStack() as stack:
+        if count == 1:
+            yield Brokers([stack.enter_context(EmbeddedKafka(directory, detours=detours))])
+            return
+        first = stack.enter_context(EmbeddedKafka(directory, settings=SAFE))
+        others = [FurtherBroker(directory, first, number, SAFE) for number in range(2, count + 1)]
+        brokers = Brokers([first, *map(stack.enter_context, others)])
+        _await_all(brokers)
+        yield brokers
+
+
+def _await_all(brokers: Brokers) -> None:
+    """Until each knows of the others: a topic cannot have more replicas than there are brokers."""
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+    deadline = time.monotonic() + _TOGETHER_SECS
+    while len(admin.list_topics(timeout=10).brokers) < len(brokers.all):
+        if time.monotonic() > deadline:
+            raise LocalError(f"{len(brokers.all)} brokers did not find each other within {_TOGETHER_SECS:.0f} s")
+        time.sleep(0.1)
