@@ -111,17 +111,17 @@ def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
 
 
 def test_a_kafka_of_the_same_release_is_waited_for(render: Render) -> None:
-    """At the install the Job cannot ask it; the pods' init containers wait for it, and make the topics and their ends."""
+    """At the install the Job cannot ask it; the pods wait for it by themselves, and make the topics and their ends."""
     objects = render(base="dev")
     (container,) = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == "--check-only"
     for name, spec in pod_specs(objects).items():
-        if any(each["name"] in ("spout", "bolt", "acker") for each in spec["containers"]):
-            (first,) = spec["initContainers"]
-            assert first["args"] == ["--ends=6", "--wait=300"], name
-        else:
-            assert "initContainers" not in spec, name
-    assert not [spec for spec in pod_specs(render()).values() if "initContainers" in spec]
+        for each in spec["containers"]:
+            if each["name"] in ("spout", "bolt", "acker"):
+                assert {"name": "KSTORM_END_PARTITIONS", "value": "6"} in each["env"], name
+    for each in (objects, render()):
+        assert not [spec for spec in pod_specs(each).values() if "initContainers" in spec]
+    assert "KSTORM_END_PARTITIONS" not in str(render())
 
 
 def test_files_of_the_topology(render: Render) -> None:

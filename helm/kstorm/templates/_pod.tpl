@@ -59,6 +59,10 @@ imagePullSecrets:
   value: {{ include "kstorm.zookeeper" . | quote }}
 - name: KSTORM_REPLICATION_FACTOR
   value: {{ ternary 1 .Values.kafka.replicationFactor .Values.dev.enabled | toString | quote }}
+{{- if .Values.dev.enabled }}
+- name: KSTORM_END_PARTITIONS
+  value: {{ .Values.dev.kafka.partitions | toString | quote }}
+{{- end }}
 - name: KSTORM_LOG_LEVEL
   value: {{ .Values.log.level }}
 - name: KSTORM_LOG_FORMAT

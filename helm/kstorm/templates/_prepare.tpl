@@ -1,6 +1,5 @@
 {{/*
-`kstorm prepare` as a container: dict "root" $ "mode" check|topics|pod.
-`check` asks no Kafka; `pod` is an init container beside a Kafka that starts at the same time, and makes the end topics too.
+`kstorm prepare` as a container: dict "root" $ "mode" check|topics. `check` asks no Kafka.
 */}}
 {{- define "kstorm.prepareContainer" -}}
 {{- $root := .root -}}
@@ -9,10 +8,6 @@
   imagePullPolicy: {{ $root.Values.image.pullPolicy }}
   command: [kstorm, prepare]
   args:
-    {{- if eq .mode "pod" }}
-    - --ends={{ $root.Values.dev.kafka.partitions }}
-    - --wait=300
-    {{- else }}
     - --values={{ include "kstorm.shape" $root }}
     {{- if eq .mode "check" }}
     - --check-only
@@ -23,7 +18,6 @@
     - --allow-missing-ends
     {{- end }}
     - --wait={{ $root.Values.prepare.waitSeconds }}
-    {{- end }}
     {{- end }}
   securityContext:
     {{- include "kstorm.containerSecurity" $root | nindent 4 }}

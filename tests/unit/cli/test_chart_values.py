@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.shape import parse_shape, shape_of, sinks_of, sources_of
+from kstorm.cli.shape import parse_shape, shape_of
+from kstorm.kafka.ends import sinks_of, sources_of
 from kstorm.runtime.service.settings import load_topology
 
 TOPOLOGY = """

@@ -1,4 +1,4 @@
-"""`kstorm prepare`: what must be true before the pods of a topology start. The chart's Job and init containers run it."""
+"""`kstorm prepare`: what must be true before the pods of a topology start. The chart's Job runs it."""
 
 import time
 from typing import Annotated, Final
@@ -6,10 +6,11 @@ from typing import Annotated, Final
 import typer
 
 from kstorm.cli.ends import check_ends, ends_amiss
-from kstorm.cli.shape import Shape, parse_shape, shape_of, sinks_of, sources_of
+from kstorm.cli.shape import Shape, parse_shape, shape_of
 from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.runtime.kafka.end_topics import make_ends
 from kstorm.runtime.kafka.releases import check_alone
-from kstorm.runtime.kafka.topics import create_topic, ensure_topics
+from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
 from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.topology import Topology
@@ -42,9 +43,8 @@ def prepare(
         return
     tolerant = allow_missing_ends or bool(ends)  # whoever has them created may have others created later
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
-    for topic in {**sources_of(topology), **sinks_of(topology)} if ends else ():
-        if create_topic(settings, topic, ends):
-            print(f"created {topic} with {ends} partitions")
+    for topic in make_ends(topology, settings, ends) if ends else ():
+        print(f"created {topic} with {ends} partitions")
     if tolerant:
         _tell_ends(topology, settings)
 

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from kstorm.errors import ConfigError
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.topology import Stateful, Topology
 
 
@@ -62,34 +61,6 @@ def parse_shape(text: str) -> Shape:
         return msgspec.json.decode(text, type=Shape)
     except msgspec.DecodeError as error:
         raise ConfigError(f"--values is not what the chart gives there: {error}") from None
-
-
-def sources_of(topology: Topology) -> dict[str, int]:
-    """Topics that KafkaSpouts read from the deployment's own Kafka, with the spout's task count; patterns are left out."""
-    return {
-        spec.component.spout_config.topic: spec.num_tasks
-        for spec in topology.spouts
-        if isinstance(spec.component, KafkaSpout) and _reads_one_topic_here(spec.component.spout_config)
-    }
-
-
-def sinks_of(topology: Topology) -> dict[str, int]:
-    """Topics that KafkaBolts always write in the deployment's own Kafka, with the bolt's task count; those that are chosen per
-    tuple are left out."""
-    return {
-        spec.component.topic: spec.num_tasks
-        for spec in topology.bolts
-        if isinstance(spec.component, KafkaBolt) and spec.component.topic and _writes_here(spec.component)
-    }
-
-
-def _reads_one_topic_here(config: SpoutConfig) -> bool:
-    here = isinstance(config.hosts, KafkaHosts) and config.hosts.bootstrap_servers is None
-    return here and not config.kafka_topic_wildcard_match
-
-
-def _writes_here(bolt: KafkaBolt) -> bool:
-    return "bootstrap.servers" not in (bolt.producer_properties or {})
 
 
 def _both(name: str, said: object, is_so: object) -> str:

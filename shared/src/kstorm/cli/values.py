@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
-from kstorm.cli.shape import shape_of, sinks_of, sources_of
+from kstorm.cli.shape import shape_of
 from kstorm.errors import ConfigError
+from kstorm.kafka.ends import sinks_of, sources_of
 from kstorm.runtime.service.settings import load_topology
 from kstorm.topology import Topology
 

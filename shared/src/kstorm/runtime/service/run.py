@@ -10,6 +10,7 @@ import uvloop
 
 from kstorm.errors import ConfigError, KstormError
 from kstorm.printable import printable
+from kstorm.runtime.kafka.end_topics import make_ends
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service import log as logs
 from kstorm.runtime.service.app import make_app, run_worker
@@ -52,6 +53,8 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
 def _make_driver(settings: Settings, topology: Topology, log: logs.Logger, make_driver: MakeDriver) -> Driver[Any]:
     try:
         topics = ensure_topics(topology, settings)
+        if settings.end_partitions:
+            make_ends(topology, settings, settings.end_partitions)
         driver = make_driver(settings, topology, log)
     except KstormError as error:
         begin_anew_if_cut_off(error, settings, log)

@@ -71,6 +71,10 @@ class Settings:
     replication_factor: int = 1
     """Replication of the topics that `ensure_topics` creates."""
 
+    end_partitions: int = 0
+    """Partitions of source and sink topics that are missing, and that the process then makes: for a Kafka that is part of the
+    topology's release, where nobody else does. 0: they are somebody else's."""
+
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
 
@@ -180,6 +184,12 @@ def _parse(name: str, variable: str, text: str) -> object:
         case "web_port" | "replication_factor":
             if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
                 raise ConfigError(f"{variable} is {text!r}: it must be a whole number from 1 to 65535")
+            return int(text)
+        case "end_partitions":
+            if not re.fullmatch("[0-9]{1,5}", text):
+                raise ConfigError(
+                    f"{variable} is {text!r}: it must be a whole number, 0 to make no source or sink topics"
+                )
             return int(text)
         case "leave_on_stop":
             return _one_of(variable, text.lower(), ("true", "false")) == "true"

@@ -1,0 +1,13 @@
+"""Makes the source and sink topics of a topology, where nobody else does: in a Kafka that is part of its release."""
+
+from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.runtime.kafka.topics import create_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+
+
+def make_ends(topology: Topology, settings: Settings, partitions: int) -> list[str]:
+    """Those that were missing, made with so many partitions. Safe to call from many processes. Raises as `create_topic`."""
+    return [
+        topic for topic in {**sources_of(topology), **sinks_of(topology)} if create_topic(settings, topic, partitions)
+    ]
