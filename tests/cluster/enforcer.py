@@ -1,4 +1,4 @@
-"""kube-router's firewall, which enforces NetworkPolicies beside any network of pods, by iptables and ipset; it routes nothing here."""
+"""kube-router's firewall, which enforces NetworkPolicies beside any network of pods, by iptables and ipset."""
 
 import os
 import re

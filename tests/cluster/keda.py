@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -51,8 +50,3 @@ def _adapted(each: dict[str, Any], image: str) -> dict[str, Any]:
 def _answers(kube: Kube) -> bool:
     service = kube.get("apiservice/v1beta1.external.metrics.k8s.io")
     return any(one["type"] == "Available" and one["status"] == "True" for one in service["status"]["conditions"])
-
-
-def programs() -> list[Path]:
-    """Builds what is not built yet: ten minutes and more on two cores."""
-    return [go_program(f"{MODULE}/cmd/{program}", VERSION) for program in _PROGRAMS.values()]
