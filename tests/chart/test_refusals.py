@@ -56,6 +56,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"components": {"sentences": {"autoscaling": {"keda": {"enabled": True}}}}},
         "components.sentences.autoscaling.keda needs topic and consumerGroup",
     ),
+    (
+        "minimal",
+        {"components": {"split": {"autoscaling": {"keda": {"enabled": True}}}}},
+        "components.split.autoscaling.keda needs topic and consumerGroup, of the source where messages wait; or lagThreshold",
+    ),
+    (
+        "minimal",
+        {"components": {"split": {"autoscaling": {"keda": {"enabled": True, "topic": "sentences"}}}}},
+        "components.split.autoscaling.keda has one of topic and consumerGroup: give both, or neither",
+    ),
     ("keda", {"keda": {"authenticationRef": ""}}, "name a TriggerAuthentication in keda.authenticationRef"),
     (
         "minimal",

@@ -24,13 +24,13 @@ def test_what_is_scaled_by_itself_has_no_number_of_its_own(render: Render) -> No
     assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
 
 
-def test_keda_asks_for_the_lag_of_the_group_that_a_bolt_has(render: Render) -> None:
-    """Its topic and its group are named as the runtime names them; a spout's as the values do."""
+def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(render: Render) -> None:
+    """Without a name, the topic and the group are those that the runtime gives the bolt."""
     objects = render(base="keda")
     wanted = {
-        "wordcount-split": ("Deployment", "wordcount.split", "wordcount.split", 2, 6),
-        "wordcount-count": ("StatefulSet", "wordcount.count", "wordcount.count", 1, 4),
-        "wordcount-sentences": ("StatefulSet", "sentences", "wordcount", 1, 2),
+        "wordcount-split": ("Deployment", "sentences", "wordcount", "1000", 2, 6),
+        "wordcount-count": ("StatefulSet", "wordcount.count", "wordcount.count", "50", 1, 4),
+        "wordcount-sentences": ("StatefulSet", "sentences", "wordcount", "5000", 1, 2),
     }
     found = {}
     for each in objects:
@@ -49,12 +49,13 @@ def test_keda_asks_for_the_lag_of_the_group_that_a_bolt_has(render: Render) -> N
                 spec["scaleTargetRef"]["kind"],
                 asked["topic"],
                 asked["consumerGroup"],
+                asked["lagThreshold"],
                 spec["minReplicaCount"],
                 spec["maxReplicaCount"],
             )
     assert found == wanted
     topology = load_topology("examples.wordcount.topology:topology")
-    assert topology.bolt_topic("split") == "wordcount.split"
+    assert topology.bolt_topic("count") == "wordcount.count"
 
 
 def test_budgets(render: Render) -> None:

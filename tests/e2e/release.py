@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,13 +40,15 @@ class Sample:
 
 
 class Release:
-    """Installs, changes and removes it."""
+    """Installs, changes and removes it; `more` are values over those of `values.yaml`."""
 
-    def __init__(self, kube: Kube, tag: str, workdir: Path) -> None:
+    def __init__(self, kube: Kube, tag: str, workdir: Path, more: Mapping[str, Any] | None = None) -> None:
         self.kube, self.tag, self._services_tag = kube, tag, tag
         self.pipeline, self._has_pipeline = Pipeline(kube, NAME), False
         self._generated = workdir / "values.yaml"
         self._generated.write_text(values_of(_TOPOLOGY))
+        self._more = workdir / "more.yaml"
+        self._more.write_text(json.dumps(more or {}))
 
     def install(self) -> None:
         """`helm install --wait`, into a namespace that lets nothing run but what the restricted profile allows."""
@@ -58,6 +61,11 @@ class Release:
         """`helm upgrade --wait` to the services' images of another tag."""
         self._services_tag = tag
         self.kube.helm("upgrade", NAME, str(_CHART), *self._values())
+
+    def set_value(self, name: str, value: object) -> None:
+        """`helm upgrade --wait` with one value changed, such as `networkPolicy.metricsFrom`."""
+        changed = ("--set-json", f"{name}={json.dumps(value)}")
+        self.kube.helm("upgrade", NAME, str(_CHART), *self._values(), *changed)
 
     def add_pipeline(self) -> None:
         """`helm upgrade --wait` to the same with the pipeline, which reads all that the sink has; waits for its first batch."""
@@ -170,6 +178,7 @@ class Release:
 
     def _values(self) -> list[str]:
         files = [self._generated, _VALUES] + ([PIPELINE_VALUES] if self._has_pipeline else [])
+        files.append(self._more)
         tags = [f"image.tag={self.tag}", *(f"images.{role}.tag={self._services_tag}" for role in SERVICES)]
         chosen = [*(("-f", str(file)) for file in files), *(("--set-string", tag) for tag in tags)]
         return [*(part for pair in chosen for part in pair), "--wait", "--timeout", "6m"]

@@ -1,7 +1,9 @@
 """Exactly once on real servers: whatever is killed, each word is counted once and written once."""
 
+import re
 from collections import Counter
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -52,6 +54,30 @@ def test_kills_of_every_kind_on_kafka_3_9(
         running("wordcount", topic_prefix, old, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine,
     ):
         kill_each_kind(engine)
+
+
+def test_frames_of_transactions_are_counted_as_sent(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of whoever sends tuples, at least the bytes of what it sends; a sink's records are no frames."""
+
+    def sent_bytes(name: str) -> float:
+        with urlopen(f"http://127.0.0.1:{engine.worker(name).web_port}/metrics", timeout=5) as page:
+            found = re.search(r"^kstorm_sent_bytes_total(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE)
+        assert found is not None
+        return float(found[1])
+
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
+        engine.produce(TEXT[:1000])
+        engine.await_done("sentences")
+        for name in ("sentences-0", "split-0"):
+            engine.until(lambda name=name: sent_bytes(name) > sum(map(len, TEXT[:1000])), 10, f"{name} has sent")  # type: ignore[misc]
+        written = sum(len(str(record)) for record in engine.records())
+        assert sent_bytes("sink-0") < written / 2, "it sends acks alone"
 
 
 def kill_each_kind(engine: Engine) -> None:

@@ -3,9 +3,6 @@
 It keeps each object as a folder on a disk, so a test sees an object the moment it is there, without asking the server.
 """
 
-import os
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,14 +12,12 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from kstorm.errors import LocalError
-from kstorm.local.paths import cache_directory, exclusive
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
+from tests.go_program import go_program
 
-MODULE = "github.com/minio/minio"
-VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
-"""Go proves by its database of sums that this is what everyone else gets under that version."""
 BUCKET = "tables"
+_VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 _START_SECS = 60.0
 
 
@@ -33,7 +28,8 @@ class ObjectStore:
         self._port = reserve_port()
         self._drive = workdir / "drive"
         login = {"MINIO_ROOT_USER": "kstorm", "MINIO_ROOT_PASSWORD": "not-a-secret"}
-        command: list[str | Path] = [_minio(), "server", "--quiet", "--address", f"127.0.0.1:{self._port}", self._drive]
+        minio = go_program("github.com/minio/minio", _VERSION)
+        command: list[str | Path] = [minio, "server", "--quiet", "--address", f"127.0.0.1:{self._port}", self._drive]
         self.process = ManagedProcess("minio", command, workdir=workdir, environment=login)
 
     @property
@@ -76,19 +72,3 @@ class ObjectStore:
                 return bool(answer.status == 200)
         except (URLError, OSError):
             return False
-
-
-def _minio() -> Path:
-    """The program, built if it is not there yet: two minutes on two cores."""
-    folder = cache_directory() / f"minio-{VERSION}"
-    program = folder / "minio"
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder / ".lock"):
-        if not program.exists():
-            if shutil.which("go") is None:
-                raise LocalError(f"the tests on an object store build {MODULE} by Go, and there is no `go` on PATH")
-            build = folder / "build"
-            environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0"}
-            subprocess.run(["go", "install", f"{MODULE}@{VERSION}"], env=environment, check=True)
-            (build / "minio").rename(program)
-    return program

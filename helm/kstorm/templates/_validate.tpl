@@ -119,6 +119,12 @@
 {{- if and .keda.enabled (eq .kind "spout") (not (and .keda.topic .keda.consumerGroup)) -}}
 {{- $wrong = append $wrong (printf "%s.autoscaling.keda needs topic and consumerGroup: a spout's source, and the id of its SpoutConfig" $where) -}}
 {{- end -}}
+{{- if and .keda.enabled (eq .kind "bolt") (not .keda.topic) (not .keda.lagThreshold) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.keda needs topic and consumerGroup, of the source where messages wait; or lagThreshold, for the bolt's own input, which never holds more than what is in flight" $where) -}}
+{{- end -}}
+{{- if and .keda.enabled (eq .kind "bolt") (ne (empty .keda.topic) (empty .keda.consumerGroup)) -}}
+{{- $wrong = append $wrong (printf "%s.autoscaling.keda has one of topic and consumerGroup: give both, or neither" $where) -}}
+{{- end -}}
 {{- if and .keda.enabled $.Values.kafka.existingSecret.name (not $.Values.keda.authenticationRef) -}}
 {{- $wrong = append $wrong (printf "%s.autoscaling.keda: Kafka wants a login, so KEDA does too: name a TriggerAuthentication in keda.authenticationRef" $where) -}}
 {{- end -}}

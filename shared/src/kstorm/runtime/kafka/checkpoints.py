@@ -61,8 +61,16 @@ class CheckpointWriter:
     group's offset: awake, it would commit both, and the heir would go on behind tuples that its state does not include.
     """
 
-    def __init__(self, settings: Settings, input_topic: str, group: str, consumer: TaskConsumer) -> None:
-        self._settings, self._input_topic, self._consumer = settings, input_topic, consumer
+    def __init__(
+        self,
+        settings: Settings,
+        input_topic: str,
+        group: str,
+        consumer: TaskConsumer,
+        count: Callable[[Sequence[Outgoing]], None] = lambda records: None,
+    ) -> None:
+        """`count` is given the records of each transaction that was committed."""
+        self._settings, self._input_topic, self._consumer, self._count = settings, input_topic, consumer, count
         self._id = f"{group}-{settings.instance}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._offsets_caller = Caller("checkpoint-offsets")
@@ -143,6 +151,7 @@ class CheckpointWriter:
                 else:
                     self.transactions.add(time.monotonic() - started)
                     self._written += len(effect.records)
+                    self._count(effect.records)
                     self._records += len(pairs)
                     self._bytes += sum(len(key) + len(value or b"") for _, key, value in pairs)
                     return last

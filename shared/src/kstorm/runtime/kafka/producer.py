@@ -77,6 +77,12 @@ class UnitProducer:
             except KafkaException as error:
                 self._fail(error.args[0], out.topic)
 
+    def count(self, records: Iterable[Outgoing]) -> None:
+        """Counts the frames of a transaction, which another producer has written; a sink's records are no frames."""
+        frames = [record.value for record in records if not record.task]
+        self.records += len(frames)
+        self.bytes += sum(map(len, frames))
+
     def _reporter(self, unit: Unit) -> Report:
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None:

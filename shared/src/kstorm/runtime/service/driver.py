@@ -234,7 +234,8 @@ class Driver(Generic[E]):
 
     async def open_writer(self) -> CheckpointWriter:
         """Opens what writes the process's checkpoints."""
-        writer = CheckpointWriter(self.settings, self.engine.topic, self.group, self.consumer)
+        count = self.producer.count
+        writer = CheckpointWriter(self.settings, self.engine.topic, self.group, self.consumer, count)
         await writer.open()
         return writer
 

@@ -1,0 +1,52 @@
+"""Releases on the cluster of KUBECONFIG, each in a namespace of its own."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.kube import Kube
+from tests.e2e.release import Release
+from tests.go_program import go_source
+
+TAG = "e2e-1"
+"""Of the images, which the cluster has."""
+
+Install = Callable[..., AbstractContextManager[Release]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cluster() -> None:
+    """Fail at once where there is none."""
+    if "KUBECONFIG" not in os.environ:
+        pytest.fail("KUBECONFIG names no cluster: see tests/cluster/__init__.py")
+
+
+@pytest.fixture(scope="session")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """Return what installs a word count with some more values into a namespace, once that is prepared, and removes both."""
+
+    @contextmanager
+    def installed(
+        namespace: str, values: Mapping[str, Any], prepare: Callable[[Kube], object] = lambda kube: None
+    ) -> Iterator[Release]:
+        kube, workdir = Kube(namespace), tmp_path_factory.mktemp(namespace)
+        prepare(kube)
+        try:
+            release = Release(kube, TAG, workdir, values)
+            release.install()
+            yield release
+        finally:
+            kube.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait", timeout=300)
+
+    return installed
+
+
+def define(kube: Kube, module: str, version: str, folder: str, *names: str) -> None:
+    """Gives the cluster the kinds of objects that a Go module's source defines in these files of a folder."""
+    for name in names:
+        kube.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", str(go_source(module, version) / folder / name)
+        )

@@ -1,0 +1,58 @@
+"""kube-router's firewall, which enforces NetworkPolicies beside any network of pods, by iptables and ipset."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kstorm.errors import LocalError
+from kstorm.local.processes import ManagedProcess
+from tests.e2e.kube import Kube
+from tests.go_program import go_program
+
+VERSION: Final = "v2.1.0"
+_OURS: Final = re.compile(r"KUBE-(ROUTER|NWPLCY|POD-FW)-")
+
+
+class Enforcer:
+    """A process of this machine, the cluster's only node; a context manager, after which nothing is forbidden any more."""
+
+    def __init__(self, kube: Kube, workdir: Path) -> None:
+        if os.geteuid() != 0 or shutil.which("ipset") is None:
+            raise LocalError("enforcing NetworkPolicies needs root and ipset: apt-get install ipset")
+        (node,) = kube.items("nodes")
+        (service,) = kube.items("services", "--namespace=default", "--field-selector=metadata.name=kubernetes")
+        flags = {
+            "run-router": "false",
+            "run-service-proxy": "false",
+            "run-firewall": "true",
+            "kubeconfig": os.environ["KUBECONFIG"],
+            "hostname-override": node["metadata"]["name"],
+            "service-cluster-ip-range": f"{service['spec']['clusterIP']}/16",
+            "health-port": "0",
+        }
+        program = go_program("github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", VERSION)
+        command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
+        self.process = ManagedProcess("kube-router", command, workdir=workdir)
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+        rules = _said("iptables-save", "-t", "filter").splitlines()
+        kept = [rule for rule in rules if not _OURS.search(rule)]
+        subprocess.run(["iptables-restore", "-w", "-T", "filter"], input="\n".join([*kept, ""]), text=True, check=True)
+        for name in _said("ipset", "list", "-name").split():
+            if name.startswith(("KUBE-", "kube-router-", "inet6:")):
+                _said("ipset", "destroy", name)
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,127 @@
+"""Prometheus, which finds and scrapes a release's pods as its PodMonitors say, and evaluates its rules."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import yaml
+
+from kstorm.errors import LocalError
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+from tests.e2e.kube import Kube
+from tests.go_program import go_program
+
+VERSION: Final = "v0.316.0"
+EVERY: Final = "5s"
+"""Between two scrapes, and two evaluations."""
+_START_SECS: Final = 30.0
+
+
+class Prometheus:
+    """A process on this machine, which reaches the cluster's pods; a context manager."""
+
+    def __init__(self, kube: Kube, workdir: Path) -> None:
+        self._address = f"127.0.0.1:{reserve_port()}"
+        rules, monitors = kube.items("prometheusrules"), kube.items("podmonitors")
+        groups = [group for rule in rules for group in rule["spec"]["groups"]]
+        (workdir / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
+        jobs = [_job(monitor, endpoint) for monitor in monitors for endpoint in monitor["spec"]["podMetricsEndpoints"]]
+        config = {
+            "global": {"scrape_interval": EVERY, "evaluation_interval": EVERY},
+            "rule_files": ["rules.yml"],
+            "scrape_configs": jobs,
+        }
+        (workdir / "prometheus.yml").write_text(yaml.safe_dump(config))
+        program = go_program("github.com/prometheus/prometheus/cmd/prometheus", VERSION)
+        flags = {
+            "config.file": workdir / "prometheus.yml",
+            "storage.tsdb.path": workdir / "data",
+            "web.listen-address": self._address,
+        }
+        command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
+        self.process = ManagedProcess("prometheus", command, workdir=workdir)
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        deadline = time.monotonic() + _START_SECS
+        while not self._is_ready():
+            if not self.process.alive or time.monotonic() > deadline:
+                raise LocalError(f"Prometheus does not serve; its log ends with:\n{self.process.log_tail()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+
+    def samples(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
+        """What an expression gives now: labels and value of each series."""
+        found = self._ask("query", query=expression)["result"]
+        return [(one["metric"], float(one["value"][1])) for one in found]
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules, with their `health` and `lastError`."""
+        return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
+
+    def firing(self) -> set[tuple[str, str]]:
+        """The alerts that fire, each with its summary."""
+        alerts = self._ask("alerts")["alerts"]
+        return {
+            (each["labels"]["alertname"], each["annotations"]["summary"])
+            for each in alerts
+            if each["state"] == "firing"
+        }
+
+    def targets(self) -> dict[str, str]:
+        """By pod, whether it was scraped well the last time: `up`, or what was wrong."""
+        found = self._ask("targets", state="active")["activeTargets"]
+        return {each["labels"]["pod"]: each["lastError"] or each["health"] for each in found}
+
+    def _ask(self, what: str, **parameters: str) -> dict[str, Any]:
+        with urlopen(f"http://{self._address}/api/v1/{what}?{urlencode(parameters)}", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)["data"]
+        return found
+
+    def _is_ready(self) -> bool:
+        try:
+            with urlopen(f"http://{self._address}/-/ready", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False
+
+
+def _job(monitor: Mapping[str, Any], endpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """What the Prometheus operator makes of a PodMonitor."""
+    place = monitor["metadata"]
+
+    def keep(label: str, value: str) -> dict[str, Any]:
+        return {"source_labels": [f"__meta_kubernetes_pod_{label}"], "regex": re.escape(value), "action": "keep"}
+
+    def named(label: str, source: str) -> dict[str, Any]:
+        return {"source_labels": [f"__meta_kubernetes_{source}"], "target_label": label}
+
+    chosen = monitor["spec"]["selector"]["matchLabels"].items()
+    return {
+        "job_name": f"{place['namespace']}/{place['name']}",
+        "metrics_path": endpoint["path"],
+        "kubernetes_sd_configs": [
+            {"role": "pod", "kubeconfig_file": os.environ["KUBECONFIG"], "namespaces": {"names": [place["namespace"]]}}
+        ],
+        "relabel_configs": [
+            *(keep(f"label_{re.sub('[^a-zA-Z0-9_]', '_', name)}", value) for name, value in chosen),
+            keep("container_port_name", endpoint["port"]),
+            named("namespace", "namespace"),
+            named("pod", "pod_name"),
+            named("container", "pod_container_name"),
+        ],
+    }

@@ -1,0 +1,67 @@
+"""KEDA scales a bolt that is too slow, by what waits in the source topic, up and down again."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import TAG, Install
+from tests.cluster.keda import running_keda
+from tests.e2e.kube import until
+from tests.e2e.release import NAME, Release
+
+pytestmark = pytest.mark.timeout(3600)
+
+NAMESPACE = "kstorm-keda"
+MOST = 3
+BUSY, QUIET = 1200.0, 20.0
+"""Sentences a second: more than two pods of the slow bolt take, and fewer than one does."""
+SLOW = {"requests": {"cpu": "30m", "memory": "128Mi"}, "limits": {"cpu": "30m"}}
+VALUES: dict[str, Any] = {
+    "keda": {"pollingInterval": 5},
+    "components": {
+        "split": {
+            "resources": SLOW,
+            "autoscaling": {
+                "keda": {
+                    "enabled": True,
+                    "maxReplicas": MOST,
+                    "topic": "sentences",
+                    "consumerGroup": f"{NAME}.sentences",
+                    "lagThreshold": 2000,
+                }
+            },
+        }
+    },
+}
+
+
+def test_a_bolt_is_scaled_by_what_waits_in_the_source(install: Install) -> None:
+    """All pods that it may have while too much comes, one when little does; every word is counted once meanwhile."""
+    with running_keda(f"kstorm-spout:{TAG}"), install(NAMESPACE, VALUES) as release:
+        assert _pods(release) == 1
+        release.feed(BUSY)
+        up = _seconds_until(lambda: _pods(release) == MOST, 300, f"{MOST} pods of split")
+        release.stop_feeding()
+        release.feed(QUIET)
+        down = _seconds_until(lambda: _pods(release) == 1, 1200, "a single pod of split again")
+        release.stop_feeding()
+        audit = release.audit()
+        print(
+            f"{MOST} pods ready {up:.0f} s after the load came, 1 pod {down:.0f} s after it went; {audit['words']:,} words"
+        )
+        assert (audit["lost"], audit["strange"], audit["copies"], audit["miscounted"]) == (0, 0, {}, [])
+
+
+def _pods(release: Release) -> int:
+    """How many pods of split are ready, and none is about to end or to come."""
+    status = release.kube.get(f"deployment/{NAME}-split")["status"]
+    ready: int = status.get("readyReplicas", 0)
+    return ready if ready == status.get("replicas") else -1
+
+
+def _seconds_until(condition: Callable[[], object], timeout: float, what: str) -> float:
+    began = time.monotonic()
+    until(condition, timeout, what)
+    return time.monotonic() - began

@@ -1,0 +1,139 @@
+"""Who reaches whom, with the chart's NetworkPolicies enforced, as docs/security.md says it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import TAG, Install
+from tests.cluster.enforcer import Enforcer
+from tests.conftest import Eventually
+from tests.e2e.kube import Kube
+from tests.e2e.release import NAME, Release
+
+pytestmark = pytest.mark.timeout(1800)
+
+NAMESPACE, ELSEWHERE = "kstorm-policies", "kstorm-strangers"
+API_SERVER = "kubernetes.default:443"
+TRY = """
+import json, socket, sys
+def reaches(place):
+    host, port = place.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), 3).close()
+    except OSError:
+        return False
+    return True
+print(json.dumps({place: reaches(place) for place in sys.argv[1:]}))
+"""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Pods that try to reach each other."""
+
+    release: Release
+    elsewhere: Kube
+
+    @property
+    def own(self) -> Kube:
+        return self.release.kube
+
+    def pod_of(self, component: str) -> str:
+        return self.release.pods(component)[0]
+
+    def address(self, kube: Kube, pod: str, port: int) -> str:
+        return f"{kube.get(f'pod/{pod}')['status']['podIP']}:{port}"
+
+    def reached(self, kube: Kube, pod: str, *places: str) -> dict[str, bool]:
+        """Whether a pod can connect to each of these places, `host:port`."""
+        found: dict[str, bool] = json.loads(kube.kubectl("exec", pod, "--", "python3", "-c", TRY, *places))
+        return found
+
+    @property
+    def page(self) -> str:
+        """The page of a bolt."""
+        return self.address(self.own, self.pod_of("split"), 6066)
+
+    @property
+    def servers(self) -> list[str]:
+        """The release's Kafka and ZooKeeper."""
+        return [f"{NAME}-{name}.{NAMESPACE}.svc:{port}" for name, port in (("kafka", 9092), ("zookeeper", 2181))]
+
+    @property
+    def outside(self) -> str:
+        """A server of another namespace."""
+        return self.address(self.elsewhere, "stranger", 8080)
+
+
+@pytest.fixture(scope="module")
+def places(install: Install) -> Iterator[Places]:
+    """A release whose pods may not reach everything, a stranger in its namespace, and one in another."""
+    with install(NAMESPACE, {"networkPolicy": {"egress": {"enabled": True}}}) as release:
+        elsewhere = Kube(ELSEWHERE)
+        elsewhere.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}})
+        try:
+            for kube, name in ((elsewhere, "stranger"), (release.kube, "neighbour")):
+                kube.run_pod(name, f"kstorm-spout:{TAG}", ["python3", "-m", "http.server", "8080"], {})
+                kube.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+            yield Places(release, elsewhere)
+        finally:
+            elsewhere.kubectl("delete", "namespace", ELSEWHERE, "--wait", timeout=300)
+
+
+@pytest.fixture(scope="module")
+def enforced(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    """The same, once everybody has reached everything, and from then on with the policies enforced."""
+    everything = [places.page, *places.servers, places.outside]
+    assert all(places.reached(places.elsewhere, "stranger", *everything).values())
+    assert all(places.reached(places.own, places.pod_of("split"), *everything, API_SERVER).values())
+    with Enforcer(places.own, tmp_path_factory.mktemp("enforcer")):
+        yield places
+
+
+def test_a_stranger_reaches_nothing(enforced: Places, eventually: Eventually) -> None:
+    """Of another namespace: neither the pages nor the servers for development."""
+    wanted = [enforced.page, *enforced.servers]
+    eventually(lambda: not any(enforced.reached(enforced.elsewhere, "stranger", *wanted).values()), 60)
+
+
+def test_the_own_namespace_reaches_pages_and_servers(enforced: Places) -> None:
+    found = enforced.reached(enforced.own, "neighbour", enforced.page, *enforced.servers)
+    assert all(found.values()), found
+
+
+def test_the_release_reaches_itself(enforced: Places) -> None:
+    """By name too, so DNS as well."""
+    for component in ("sentences", "split", "count", "sink", "acker"):
+        found = enforced.reached(enforced.own, enforced.pod_of(component), enforced.page, *enforced.servers)
+        assert all(found.values()), (component, found)
+
+
+def test_egress_is_to_nobody_else(enforced: Places, eventually: Eventually) -> None:
+    """But the API server, for pods that ask it whether they come back."""
+
+    def found() -> Mapping[str, Any]:
+        asked = (enforced.outside, API_SERVER)
+        return {each: enforced.reached(enforced.own, enforced.pod_of(each), *asked) for each in ("split", "count")}
+
+    nobody = {enforced.outside: False, API_SERVER: False}
+    eventually(lambda: found() == {"split": nobody, "count": {**nobody, API_SERVER: True}}, 60)
+
+
+def test_pods_stay_ready_and_work(enforced: Places) -> None:
+    """The kubelet reaches their probes, and messages go through."""
+    enforced.release.await_ready()
+    enforced.release.test()
+
+
+def test_whom_metrics_from_names(enforced: Places, eventually: Eventually) -> None:
+    """It stands in place of the own namespace."""
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ELSEWHERE}}}
+    enforced.release.set_value("networkPolicy.metricsFrom", [peer])
+    page = enforced.page
+    eventually(lambda: enforced.reached(enforced.elsewhere, "stranger", page)[page], 60)
+    assert not any(enforced.reached(enforced.elsewhere, "stranger", *enforced.servers).values())
+    assert not enforced.reached(enforced.own, "neighbour", page)[page]
+    assert enforced.reached(enforced.own, enforced.pod_of("count"), page)[page]
