@@ -44,6 +44,12 @@ class Authority:
         return both
 
 
+def locked_key(file: str | Path, password: str, to: Path) -> Path:
+    """The key in a PEM file, in a file of its own that needs a password."""
+    _openssl("pkey", "-in", file, "-aes256", "-passout", f"pass:{password}", "-out", to)
+    return to
+
+
 def _openssl(*arguments: str | Path) -> None:
     done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from tests.conftest import Eventually
-from tests.integration.certificates import Authority
+from tests.integration.certificates import Authority, locked_key
 from tests.integration.engine import Engine, check_words, running
 from tests.integration.service import assert_refused, start_service
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
@@ -80,12 +79,9 @@ def test_a_topology_runs_with_tls(
 ) -> None:
     """The spout shows a certificate whose key has a password, stores its offset and goes on from there in its next life; the
     operator's commands do the same. One that trusts another authority says so, and is not ready."""
-    key, password = tmp_path / "client.key", tmp_path / "password"
+    password = tmp_path / "password"
     password.write_text(f"{KEY_PASSWORD}\n")
-    subprocess.run(
-        ["openssl", "pkey", "-in", servers.certificate, "-aes256", "-passout", f"file:{password}", "-out", key],
-        check=True,
-    )
+    key = locked_key(servers.certificate, KEY_PASSWORD, tmp_path / "client.key")
     tls = {
         "ca": servers.ca,
         "certfile": servers.certificate,
@@ -325,10 +321,7 @@ def test_what_cannot_be_a_certificate_is_named(servers: Servers, tmp_path: Path)
     words, password = tmp_path / "words", tmp_path / "password"
     words.write_text("no certificate\n")
     password.write_text("wrong-Pa55\n")
-    locked = tmp_path / "locked.key"
-    subprocess.run(
-        ["openssl", "pkey", "-in", servers.certificate, "-aes256", "-passout", "pass:right", "-out", locked], check=True
-    )
+    locked = locked_key(servers.certificate, "right-Pa55", tmp_path / "locked.key")
     of_client = {"ca": servers.ca, "certfile": servers.certificate}
     for given, says in (
         ({"ca": str(words)}, rf"ca '{words}', which cannot be used: it has no certificate in PEM"),
