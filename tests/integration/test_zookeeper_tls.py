@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from kstorm.cli.__main__ import main
 from kstorm.errors import BrokerError, ConfigError, KstormError
@@ -18,7 +19,7 @@ from kstorm.kafka import StaticHosts, ZkHosts
 from kstorm.kafka.ports import Ownership
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
-from kstorm.runtime.zookeeper.client import make_client
+from kstorm.runtime.zookeeper.client import make_client, open_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
@@ -29,6 +30,7 @@ from tests.integration.service import assert_refused, start_service
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save
 
 KEY_PASSWORD = "key-Pa55"
+USER, LOGIN_PASSWORD = "kstorm", "login-Pa55"
 
 
 class Servers:
@@ -40,7 +42,11 @@ class Servers:
         self.ca, self.another_ca = str(authority.certificate), str(stranger.certificate)
         self.certificate, self.strange = str(authority.sign("client")), str(stranger.sign("stranger"))
         self.strict = EmbeddedZooKeeper(
-            directory, name="strict-tls", certificate=authority.sign("server"), authority=authority.certificate
+            directory,
+            name="strict-tls",
+            logins={USER: LOGIN_PASSWORD},
+            certificate=authority.sign("server"),
+            authority=authority.certificate,
         )
         elsewhere = authority.sign("elsewhere", of="DNS:zookeeper.example.com")
         self.elsewhere = EmbeddedZooKeeper(directory, name="elsewhere-tls", certificate=elsewhere)
@@ -63,9 +69,9 @@ def world(servers: Servers, topic_prefix: str) -> Iterator[World]:
     made.close()
 
 
-def process(world: World, connect: str, tls: ZooKeeperTls | None) -> ZooKeeperOffsetStores:
+def process(world: World, connect: str, tls: ZooKeeperTls | None, auth: str = "") -> ZooKeeperOffsetStores:
     """A process that connects in this way, closed with the world."""
-    world.processes.append(ZooKeeperOffsetStores(connect, SESSION_SECS, tls=tls))
+    world.processes.append(ZooKeeperOffsetStores(connect, SESSION_SECS, auth, tls=tls))
     return world.processes[-1]
 
 
@@ -215,6 +221,28 @@ def test_what_is_wrong_is_told(servers: Servers, world: World, wrong: Wrong, eve
             assert part in told
 
 
+@pytest.mark.parametrize("scheme", ["digest", "sasl"])
+def test_a_login_goes_with_a_certificate(servers: Servers, world: World, scheme: str, eventually: Eventually) -> None:
+    """What is made is the login's own, and the certificate's as well; without the login it is open to all, certificate or not."""
+    login = f"{scheme}:{USER}:{LOGIN_PASSWORD}"
+    store = world.store(process(world, servers.strict.secure, servers.tls, login))
+    eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+    save(store, 1)
+    assert store.problem() is None
+    with pytest.raises(NoAuthError):
+        world.client.get(world.node)
+    for tls in (servers.tls, None):
+        with open_client(servers.strict.secure if tls else servers.strict.connect, login, tls) as client:
+            acl, _ = client.get_acls(world.node)
+            assert {entry.id.scheme for entry in acl} == {scheme, "x509"}
+    other = World(servers.strict.connect, f"{world.config.zk_root[1:]}-open")
+    store = other.store(process(other, servers.strict.secure, servers.tls))
+    eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
+    acl, _ = other.client.get_acls(other.node)
+    assert [(entry.acl_list, entry.id.scheme) for entry in acl] == [(["ALL"], "world")]
+    other.close()
+
+
 def test_of_several_servers_the_one_is_named(servers: Servers, world: World) -> None:
     """That is not as it should be."""
     where = f"{servers.elsewhere.connect},{servers.elsewhere.secure}"
@@ -235,6 +263,22 @@ def test_a_name_need_not_be_right_if_nobody_cares(servers: Servers, world: World
     with (
         pytest.raises(BrokerError, match="is not trusted"),
         open_nodes(servers.elsewhere.secure, world.config.zk_path_of, "", tls),
+    ):
+        pass
+
+
+def test_where_a_ca_is_named_the_system_is_not_trusted(
+    servers: Servers, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has a certificate of a public authority is no ZooKeeper of ours. Without a `ca` the system's are those to trust."""
+    monkeypatch.setenv("SSL_CERT_FILE", servers.ca)
+    tls = ZooKeeperTls(certfile=servers.certificate)
+    with open_nodes(servers.strict.secure, world.config.zk_path_of, "", tls) as nodes:
+        assert nodes.read(P0).stored is None
+    tls = ZooKeeperTls(ca=servers.another_ca, certfile=servers.certificate)
+    with (
+        pytest.raises(BrokerError, match="is not trusted"),
+        open_nodes(servers.strict.secure, world.config.zk_path_of, "", tls),
     ):
         pass
 

@@ -38,6 +38,7 @@ class ZooKeeperTls:
             context = ssl.create_default_context(cafile=self.ca or None)
         except ssl.SSLError as error:
             raise self._unusable("ca", f"it has no certificate in PEM ({error.reason})") from None
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname
         if self.certfile:
             try:

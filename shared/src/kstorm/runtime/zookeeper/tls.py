@@ -68,6 +68,7 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             context = ssl.create_default_context(cafile=self.ca or None)
         except ssl.SSLError as error:
             raise self._unusable("ca", f"it has no certificate in PEM ({error.reason or error})") from None
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname
         if self.certfile:
             self._show(context)
