@@ -168,6 +168,7 @@ class ZooKeeperSession:
             connected = state == KazooState.CONNECTED
             if connected != self._connected:
                 self._connected, self._since = connected, time.monotonic()
+                self._obstacle, self._looks_why_next = "", 0.0
             for job in self._jobs:
                 job.look_again()  # a watch does not outlive its connection
             if state == KazooState.LOST:
