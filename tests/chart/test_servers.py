@@ -2,9 +2,11 @@
 
 import json
 
+import msgspec
 import pytest
 
 from kstorm.cli.shape import parse_shape
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 
 PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
@@ -26,8 +28,43 @@ def test_logins_come_from_secrets(render: Render) -> None:
     assert given["KSTORM_KAFKA_PROPERTIES_FILE"] == "/etc/kstorm/kafka/kafka.json"
     assert given["KSTORM_ZOOKEEPER_AUTH_FILE"] == "/etc/kstorm/zookeeper/auth"
     secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
-    assert secrets == {"kafka": "wordcount-kafka", "tls": "kafka-ca", "zookeeper": "wordcount-zookeeper"}
+    assert secrets == {
+        "kafka": "wordcount-kafka",
+        "tls": "kafka-ca",
+        "zookeeper": "wordcount-zookeeper",
+        "zookeeper-tls": "zookeeper-tls",
+    }
     assert not [each for each in render(base="tls-sasl") if each["kind"] == "Secret"]
+
+
+def test_tls_to_zookeeper(render: Render) -> None:
+    """In the words of the services, who take it as it is; the files are where these say. With nothing but `enabled` the
+    authorities are those of the image."""
+    base = "/etc/kstorm/zookeeper-tls"
+    given = {
+        "ca": f"{base}/ca.crt",
+        "certfile": f"{base}/tls.crt",
+        "keyfile": f"{base}/tls.key",
+        "keyfile_password_file": f"{base}/password",
+    }
+    for name, spec in pod_specs(render(base="tls-sasl")).items():
+        (container,) = spec["containers"]
+        if "KSTORM_ZOOKEEPER" in environment(container):
+            assert json.loads(environment(container)["KSTORM_ZOOKEEPER_TLS"]) == given, name
+            mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+            assert mounts["zookeeper-tls"] == base, name
+            assert "zookeeper-tls" in {each["name"] for each in spec["volumes"]}, name
+    assert msgspec.convert(given, ZooKeeperTls)
+    for more, says in (
+        ({"enabled": True}, {}),
+        ({"enabled": True, "checkHostname": False}, {"check_hostname": False}),
+        ({"enabled": True, "existingSecret": "ca", "caKey": "bundle.pem"}, {"ca": f"{base}/bundle.pem"}),
+    ):
+        split = one(render({"zookeeper": {"tls": more}}), "Deployment", "wordcount-split")
+        (container,) = split["spec"]["template"]["spec"]["containers"]
+        assert json.loads(environment(container)["KSTORM_ZOOKEEPER_TLS"]) == says
+    split = one(render(), "Deployment", "wordcount-split")
+    assert "KSTORM_ZOOKEEPER_TLS" not in environment(split["spec"]["template"]["spec"]["containers"][0])
 
 
 def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:

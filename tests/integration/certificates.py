@@ -3,11 +3,11 @@
 import subprocess
 from pathlib import Path
 
-_EXTENSIONS = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+_HERE = "IP:127.0.0.1,DNS:localhost"
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1. Needs `openssl` on PATH."""
+    """Signs certificates, for 127.0.0.1 if for no other. Needs `openssl` on PATH."""
 
     def __init__(self, directory: Path, name: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -20,12 +20,13 @@ class Authority:
             "-keyout", self._key, "-out", self.certificate,
         )  # fmt: skip
 
-    def sign(self, name: str, *, expired: bool = False) -> Path:
-        """A PEM file with a new key and its certificate, valid from now for a day, or for a day in 2020."""
+    def sign(self, name: str, *, expired: bool = False, of: str = _HERE) -> Path:
+        """A PEM file with a new key and its certificate, valid from now for a day, or for a day in 2020. `of`: for which hosts, as
+        openssl has them. A name may be signed once in a directory."""
         key, request, certificate = (self._directory / f"{self.name}-{name}.{end}" for end in ("key", "csr", "crt"))
         _openssl(
             "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request,
-            "-addext", _EXTENSIONS,
+            "-addext", f"subjectAltName={of}",
         )  # fmt: skip
         database, settings = self._directory / f"{name}.db", self._directory / f"{name}.cnf"
         database.touch()
@@ -41,6 +42,12 @@ class Authority:
         both = self._directory / f"{self.name}-{name}.pem"
         both.write_text(key.read_text() + certificate.read_text())
         return both
+
+
+def locked_key(file: str | Path, password: str, to: Path) -> Path:
+    """The key in a PEM file, in a file of its own that needs a password."""
+    _openssl("pkey", "-in", file, "-aes256", "-passout", f"pass:{password}", "-out", to)
+    return to
 
 
 def _openssl(*arguments: str | Path) -> None:

@@ -5,6 +5,7 @@ What they say while all is well is in `test_security.py` and in `tests/pipeline/
 """
 
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -99,6 +100,39 @@ def test_no_command_sings(
             assert CANARY not in sung(capfd, words)
 
 
+def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
+    """A certificate for ZooKeeper with a password that does not open its key, that is no text, or stands where none belongs."""
+    key, certificate, password = (directory / name for name in ("zookeeper.key", "zookeeper.crt", "password"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:another", "-subj", "/CN=her", "-days", "1",
+         "-keyout", key, "-out", certificate],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    tls = {"certfile": str(certificate), "keyfile": str(key)}
+    for content in (CANARY.encode(), CANARY.encode() * 500, CANARY.encode() + b"\xff"):
+        password.write_bytes(content)
+        yield {"KSTORM_ZOOKEEPER_TLS": json.dumps({**tls, "keyfile_password_file": str(password)})}
+    yield {"KSTORM_ZOOKEEPER_TLS": json.dumps({**tls, "keyfile_password": CANARY})}
+    yield {"KSTORM_ZOOKEEPER_TLS": json.dumps({**tls, "keyfile_password_file": [CANARY]})}
+    yield {"KSTORM_ZOOKEEPER_TLS": CANARY}
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("words", [("prepare",), *ASK_ZOOKEEPER], ids=" ".join)
+def test_no_command_sings_of_its_key(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Whose password is wrong; and nobody is asked for it."""
+    for setting in wrong_keys(tmp_path):
+        with monkeypatch.context() as patch:
+            for name, value in setting.items():
+                patch.setenv(name, value)
+            told = sung(capfd, words)
+            assert CANARY not in told
+            assert "KSTORM_ZOOKEEPER_TLS" in told
+
+
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", ASK_KUBERNETES, ids=" ".join)
 def test_no_command_sings_of_its_cluster(
@@ -129,6 +163,7 @@ def test_no_service_sings(kind: str, tmp_path: Path) -> None:
         "spout": {"KSTORM_COMPONENT": "sentences"},
         "bolt": {"KSTORM_COMPONENT": "split"},
     }.get(kind, {})
+    broken.append(next(wrong_keys(tmp_path)))
     for setting in (*broken, *({"KSTORM_KAFKA_PROPERTIES": json.dumps(each)} for each in UNUSABLE[:2])):
         ended = start_service(kind, tmp_path, **component, **setting)
         assert ended.returncode == 2, (setting, ended.stderr)

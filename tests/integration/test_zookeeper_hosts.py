@@ -192,7 +192,7 @@ def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
 def test_a_malformed_connect_string_is_refused_at_once() -> None:
     """Before anything is read."""
     config = SpoutConfig(ZkHosts("zookeeper:port"), "t", "", "i")
-    with pytest.raises(ConfigError, match="connect string 'zookeeper:port' of ZkHosts is malformed"):
+    with pytest.raises(ConfigError, match="ZkHosts' connect string 'zookeeper:port' is malformed"):
         KafkaSource(config, {})
 
 

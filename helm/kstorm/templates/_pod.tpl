@@ -83,6 +83,47 @@ imagePullSecrets:
 - name: KSTORM_ZOOKEEPER_AUTH_FILE
   value: /etc/kstorm/zookeeper/{{ .Values.zookeeper.existingSecret.key }}
 {{- end }}
+{{- with include "kstorm.zookeeperTls" . }}
+- name: KSTORM_ZOOKEEPER_TLS
+  value: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* How to speak TLS to ZooKeeper, as JSON; empty: not at all. */}}
+{{- define "kstorm.zookeeperTls" -}}
+{{- with .Values.zookeeper.tls -}}
+{{- if .enabled -}}
+{{- $found := dict -}}
+{{- if .existingSecret -}}
+{{- $folder := "/etc/kstorm/zookeeper-tls" -}}
+{{- $_ := set $found "ca" (printf "%s/%s" $folder .caKey) -}}
+{{- if .clientCertificate -}}
+{{- $_ := set $found "certfile" (printf "%s/%s" $folder .certKey) -}}
+{{- $_ := set $found "keyfile" (printf "%s/%s" $folder .privateKeyKey) -}}
+{{- with .keyPasswordKey -}}{{- $_ := set $found "keyfile_password_file" (printf "%s/%s" $folder .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not .checkHostname -}}{{- $_ := set $found "check_hostname" false -}}{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where its files are: as a mount, and as a volume. */}}
+{{- define "kstorm.zookeeperTlsMount" -}}
+{{- if .Values.zookeeper.tls.existingSecret }}
+- name: zookeeper-tls
+  mountPath: /etc/kstorm/zookeeper-tls
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "kstorm.zookeeperTlsVolume" -}}
+{{- with .Values.zookeeper.tls.existingSecret }}
+- name: zookeeper-tls
+  secret:
+    secretName: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* librdkafka's properties that are no secret, as JSON. */}}
@@ -124,6 +165,7 @@ imagePullSecrets:
   mountPath: /etc/kstorm/zookeeper
   readOnly: true
 {{- end }}
+{{- include "kstorm.zookeeperTlsMount" . }}
 {{- end -}}
 
 {{/* Volumes of the same, but for `data`: dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES. */}}
@@ -146,6 +188,7 @@ imagePullSecrets:
   secret:
     secretName: {{ . }}
 {{- end }}
+{{- include "kstorm.zookeeperTlsVolume" .root }}
 {{- end -}}
 
 {{/* The code in a ConfigMap, where it is in one: as a mount, and as a volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}

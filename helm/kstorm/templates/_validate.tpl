@@ -46,8 +46,8 @@
 {{- if not $kafka.bootstrapServers -}}{{- $wrong = append $wrong "there is no Kafka: set kafka.bootstrapServers, or dev.enabled for one of the release's own" -}}{{- end -}}
 {{- if not .Values.zookeeper.connect -}}{{- $wrong = append $wrong "there is no ZooKeeper: set zookeeper.connect, or dev.enabled for one of the release's own" -}}{{- end -}}
 {{- end -}}
-{{- $secrets := or $kafka.existingSecret.name $kafka.tls.existingSecret .Values.zookeeper.existingSecret.name -}}
-{{- if and .Values.dev.enabled (or $secrets (ne $kafka.securityProtocol "PLAINTEXT")) -}}
+{{- $secrets := or $kafka.existingSecret.name $kafka.tls.existingSecret .Values.zookeeper.existingSecret.name .Values.zookeeper.tls.existingSecret -}}
+{{- if and .Values.dev.enabled (or $secrets .Values.zookeeper.tls.enabled (ne $kafka.securityProtocol "PLAINTEXT")) -}}
 {{- $wrong = append $wrong "dev.enabled has no TLS and no logins: leave out securityProtocol, tls and the existingSecrets" -}}
 {{- end -}}
 {{- $sasl := hasPrefix "SASL_" $kafka.securityProtocol -}}
@@ -65,6 +65,17 @@
 {{- end -}}
 {{- if and $kafka.tls.clientCertificate (not $kafka.tls.existingSecret) -}}
 {{- $wrong = append $wrong "kafka.tls.clientCertificate needs kafka.tls.existingSecret, which has the certificate" -}}
+{{- end -}}
+{{- with .Values.zookeeper.tls -}}
+{{- if and .existingSecret (not .enabled) -}}
+{{- $wrong = append $wrong "zookeeper.tls.existingSecret is set, but zookeeper.tls.enabled is not: set it, or leave both out" -}}
+{{- end -}}
+{{- if and .clientCertificate (not .existingSecret) -}}
+{{- $wrong = append $wrong "zookeeper.tls.clientCertificate needs zookeeper.tls.existingSecret, which has the certificate" -}}
+{{- end -}}
+{{- if and .keyPasswordKey (not .clientCertificate) -}}
+{{- $wrong = append $wrong "zookeeper.tls.keyPasswordKey is for the key of a certificate of our own: set zookeeper.tls.clientCertificate, or leave it out" -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}
 {{- end -}}

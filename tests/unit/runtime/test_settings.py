@@ -9,6 +9,7 @@ from kstorm.kafka import KAFKA
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import from_environment, load_topology
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from kstorm.topology import Topology
 
 GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology"}
@@ -151,6 +152,38 @@ def test_a_bad_secret_is_named_and_not_shown(variable: str, value: str, says: st
     with pytest.raises(ConfigError, match=variable) as caught:
         from_environment(GOOD | {variable: value})
     assert says in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_how_to_connect_to_zookeeper() -> None:
+    """Without TLS, or with what the object says; `{}` has all of the defaults."""
+    assert from_environment(GOOD).zookeeper_tls is None
+    assert from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": "{}"}).zookeeper_tls == ZooKeeperTls()
+    given = {"KSTORM_ZOOKEEPER_TLS": '{"check_hostname": false}'}
+    assert from_environment(GOOD | given).zookeeper_tls == ZooKeeperTls(check_hostname=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it is no JSON object"),
+        ('{"ca": "/etc/ca.crt"', "it is no JSON object"),
+        ("true", "Expected `object`, got `bool`"),
+        ('{"ca_file": "/etc/ca.crt"}', "unknown field `ca_file`"),
+        ('{"keyfile_password": "hunter2"}', "unknown field `keyfile_password`"),
+        ('{"ca": ["hunter2"]}', "Expected `str`, got `array` - at `$.ca`"),
+        ('{"keyfile": "/etc/tls.key"}', "has keyfile without certfile"),
+        ('{"ca": "/no/such/ca.crt"}', "has ca '/no/such/ca.crt', which cannot be used: No such file or directory"),
+        ('{"ca": "/"}', "has ca '/', which cannot be used: Is a directory"),
+        ('{"ca": "a\\u0000b"}', r"has ca 'a\x00b', which cannot be used"),
+    ],
+)
+def test_a_way_to_connect_to_zookeeper_that_cannot_work_is_named(text: str, says: str) -> None:
+    """In one line with the variable, and with what is wrong; a password in it, where none belongs, is not shown."""
+    with pytest.raises(ConfigError, match=r"^KSTORM_ZOOKEEPER_TLS ") as caught:
+        from_environment(GOOD | {"KSTORM_ZOOKEEPER_TLS": text})
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 

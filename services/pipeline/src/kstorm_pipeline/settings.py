@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from kstorm_pipeline.encryption import refuse_weaker
 from kstorm_pipeline.errors import SettingsError
 from kstorm_pipeline.registry import without_login
+from kstorm_pipeline.zookeeper_tls import ZooKeeperTls, parse_tls
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -99,6 +100,9 @@ class Settings:
     zookeeper: str = ""
     """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` asks there up to which offset everything is due. Without it
     what comes after the last finished range counts as not yet due."""
+    zookeeper_tls: ZooKeeperTls | None = None
+    """TLS to ZooKeeper, as a JSON object: `{"ca": FILE, "certfile": FILE, "keyfile": FILE, "keyfile_password_file": FILE,
+    "check_hostname": true}`, of which each may be left out; `{}` is TLS too."""
     http_port: int = 0
     """The port of `/metrics`, `/livez` and `/readyz` while `run` goes on; 0: none."""
     stalled_seconds: float = 600.0
@@ -348,6 +352,7 @@ _PARSERS = {
     "bootstrap_servers": _servers,
     "schema_registry": _registries,
     "topic": _topic,
+    "zookeeper_tls": lambda name, text: parse_tls(_name(name), text),
     "master": _master,
     "trigger": _trigger,
     "interval_seconds": _seconds,

@@ -87,5 +87,5 @@ def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
     """The topologies of a ZooKeeper, by default the environment's, with the environment's login."""
     settings = with_or_without_topology(os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect}))
-    with open_topologies(settings.zookeeper, settings.zookeeper_auth) as topologies:
+    with open_topologies(settings.zookeeper, settings.zookeeper_auth, settings.zookeeper_tls) as topologies:
         yield topologies

@@ -72,7 +72,12 @@ def _in_zookeeper(hosts: ZkHosts, config: SpoutConfig, settings: Settings) -> tu
 
     properties: Mapping[str, Any] = {**settings.kafka_properties, **config.kafka_properties}
     protocol = str(properties.get("security.protocol", "plaintext"))
-    reader = DynamicBrokersReader(hosts, security_protocol=protocol, wildcard=config.kafka_topic_wildcard_match)
+    reader = DynamicBrokersReader(
+        hosts,
+        security_protocol=protocol,
+        wildcard=config.kafka_topic_wildcard_match,
+        tls=settings.zookeeper_tls,
+    )
     found = reader.get_broker_info(config.topic)
     return [information.topic for information in found], bootstrap_servers(found)
 

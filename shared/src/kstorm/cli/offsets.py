@@ -142,7 +142,8 @@ def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
 
 
 def _nodes(reading: Reading) -> AbstractContextManager[OffsetNodes]:
-    return open_nodes(reading.zookeeper, reading.root_of, reading.settings.zookeeper_auth)
+    settings = reading.settings
+    return open_nodes(reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls)
 
 
 def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:

@@ -79,7 +79,7 @@ class SourceLog:
 @contextmanager
 def open_log(reading: Reading) -> Iterator[SourceLog]:
     """The logs of the topic that is read."""
-    source = KafkaSource(reading.config, reading.settings.client_config)
+    source = KafkaSource(reading.config, reading.settings.client_config, reading.settings.zookeeper_tls)
     try:
         yield SourceLog(source, reading.config.topic)
     finally:

@@ -53,6 +53,9 @@ class ZkHosts(BrokerHosts):
     refresh_freq_secs: float = 60.0
     """Seconds between two looks at the topic's partitions; a new partition, or a new topic, is found within this."""
 
+    tls: bool = True
+    """Whether `KSTORM_ZOOKEEPER_TLS`, where it is set, says how to connect to this ZooKeeper too; False: it has no TLS."""
+
     def __post_init__(self) -> None:
         if not self.zk_connect:
             raise ConfigError("ZkHosts without a connect string: give host:port of Kafka's ZooKeeper")

@@ -42,6 +42,7 @@ _ZOOKEEPER_SERIES: Final = "3.9."
 _ZOOKEEPER_PARTS: Final = (
     *("zookeeper", "zookeeper-jute", "metrics-core", "snappy-java", "commons-io"),
     *("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport"),
+    *("netty-transport-classes-epoll", "netty-transport-native-unix-common"),  # looked into by a server with TLS
     *("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
 )
 

@@ -236,7 +236,8 @@ class EmbeddedZooKeeper(_EmbeddedServer):
 
     `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`); `tick_ms` is ZooKeeper's `tickTime`, and a session
     cannot be shorter than two of it. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
-    SASL's DIGEST-MD5.
+    SASL's DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with TLS; `authority` a PEM
+    file of those that have signed the certificates which clients must show there, if they must.
     """
 
     def __init__(
@@ -248,16 +249,24 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         tick_ms: int = 500,
         start_timeout: float = 120.0,
         logins: Mapping[str, str] | None = None,
+        certificate: Path | None = None,
+        authority: Path | None = None,
     ) -> None:
         super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
-        self._port = reserve_port()
+        self._port, self._secure_port = reserve_port(), reserve_port()
         self._logins = dict(logins or {})
         self._tick_ms = tick_ms
+        self._certificate, self._authority = certificate, authority
 
     @property
     def connect(self) -> str:
         """`host:port`, what clients call the connect string."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def secure(self) -> str:
+        """As `connect`, of the port with TLS."""
+        return f"127.0.0.1:{self._secure_port}"
 
     def _prepare(self) -> Sequence[str | Path]:
         settings = {
@@ -265,6 +274,7 @@ class EmbeddedZooKeeper(_EmbeddedServer):
             "clientPort": str(self._port),
             "clientPortAddress": "127.0.0.1",
             **ZOOKEEPER,
+            **self._tls_settings(),
             "tickTime": str(self._tick_ms),
         }
         properties = self.data_directory / "zoo.cfg"
@@ -272,6 +282,21 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         classpath = ":".join(str(jar) for jar in zookeeper_classpath())
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         return [QUICK_START, *self._login_options(), "-cp", classpath, main, properties]
+
+    def _tls_settings(self) -> Mapping[str, str]:
+        if self._certificate is None:
+            return {}
+        settings = {
+            "secureClientPort": str(self._secure_port),
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.type": "PEM",
+            "ssl.keyStore.location": str(self._certificate),
+            "ssl.clientAuth": "none" if self._authority is None else "need",
+        }
+        if self._authority is not None:
+            settings |= {"ssl.trustStore.type": "PEM", "ssl.trustStore.location": str(self._authority)}
+        return settings
 
     def _login_options(self) -> Sequence[str]:
         """Write down who may log in; return what has the server read that."""

@@ -109,7 +109,7 @@ def _check(
         of = {(each.topic, each.partition): each for each in windows(messages, outcome.times)}
         every = _all_readings(known, of)
         # First what is stored, then the ranges: whatever is stored by now is in a range by then.
-        stored = stored_offsets(settings.zookeeper, every) if settings.zookeeper else {}
+        stored = stored_offsets(settings.zookeeper, every, settings.zookeeper_tls) if settings.zookeeper else {}
         said = accounts(spark, settings, of.values())
         judges = {
             each: Judge(of[each.topic, each.partition], said.get(each, Account()), stored.get(each)) for each in every

@@ -11,25 +11,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kstorm_pipeline.audit.ranges import Reading
+    from kstorm_pipeline.zookeeper_tls import ZooKeeperTls
 
 _SECONDS = 10.0
 
 
-def stored_offsets(hosts: str, of: Iterable[Reading]) -> dict[Reading, int]:
+def stored_offsets(hosts: str, of: Iterable[Reading], tls: ZooKeeperTls | None = None) -> dict[Reading, int]:
     """The offset that each reading goes on from; a reading without one is left out.
 
-    Raises PipelineError if ZooKeeper does not say, SettingsError if its client is not installed.
+    Raises PipelineError if ZooKeeper does not say, SettingsError if its client is not installed, or a file of `tls` cannot be used.
     """
     try:
-        from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException, NoNodeError
         from kazoo.handlers.threading import KazooTimeoutError
+
+        from kstorm_pipeline.audit.client import make_client
     except ImportError:
         raise SettingsError(
             "--zookeeper needs the package kazoo: install it, or leave the setting out (then what is behind the last range counts"
             " as not yet due)"
         ) from None
-    client = KazooClient(hosts, timeout=_SECONDS)
+    client, handler = make_client(hosts, _SECONDS, tls)
     found: dict[Reading, int] = {}
     try:
         client.start(_SECONDS)
@@ -42,9 +44,11 @@ def stored_offsets(hosts: str, of: Iterable[Reading]) -> dict[Reading, int]:
             if data:
                 found[reading] = _offset(data, path)
     except (KazooException, KazooTimeoutError) as error:
+        why = handler.problem or str(error) or type(error).__name__
+        way = "without TLS" if tls is None else "with TLS"
         raise PipelineError(
-            f"the stored offsets cannot be read from ZooKeeper at {hosts}: {error or type(error).__name__}. Correct --zookeeper, or"
-            " see that it is up"
+            f"the stored offsets cannot be read from ZooKeeper at {hosts}, {way}: {why}. Correct --zookeeper and --zookeeper-tls,"
+            " or see that it is up"
         ) from None
     finally:
         client.stop()

@@ -22,7 +22,7 @@ def check_same_cluster(component: str, config: SpoutConfig, settings: Settings) 
     own = settings.client_config
     properties = consumer_properties(config, own)
     if isinstance(config.hosts, ZkHosts) and "bootstrap.servers" not in config.kafka_properties:
-        properties["bootstrap.servers"] = _brokers_in_zookeeper(config, config.hosts, properties)
+        properties["bootstrap.servers"] = _brokers_in_zookeeper(config, config.hosts, properties, settings)
     if properties["bootstrap.servers"] == own["bootstrap.servers"]:
         return
     source, ours = _cluster_id(properties), _cluster_id({**own, "group.id": config.id})
@@ -47,9 +47,16 @@ def _cluster_id(properties: Mapping[str, Any]) -> str:
         consumer.close()
 
 
-def _brokers_in_zookeeper(config: SpoutConfig, hosts: ZkHosts, properties: Mapping[str, Any]) -> str:
+def _brokers_in_zookeeper(
+    config: SpoutConfig, hosts: ZkHosts, properties: Mapping[str, Any], settings: Settings
+) -> str:
     from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
 
     protocol = str(properties.get("security.protocol", "plaintext"))
-    reader = DynamicBrokersReader(hosts, security_protocol=protocol, wildcard=config.kafka_topic_wildcard_match)
+    reader = DynamicBrokersReader(
+        hosts,
+        security_protocol=protocol,
+        wildcard=config.kafka_topic_wildcard_match,
+        tls=settings.zookeeper_tls,
+    )
     return bootstrap_servers(reader.get_broker_info(config.topic))

@@ -30,6 +30,7 @@ from kstorm.runtime.kafka.brokers import (
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.undecodable import Searches
 from kstorm.runtime.service.log import CLIENT_LOG
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +43,16 @@ _TOLD_GLOBALLY: Final = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATIO
 
 
 class KafkaSource:
-    """A `SourceReader`. `client_config` has the librdkafka properties of the process: brokers, TLS, SASL.
+    """A `SourceReader`. `client_config` has the librdkafka properties of the process: brokers, TLS, SASL; `zookeeper_tls` is how to
+    connect to the ZooKeeper of `ZkHosts`.
 
     Raises `ConfigError` on a property that librdkafka refuses, or a malformed connect string of `ZkHosts`.
     """
 
-    def __init__(self, config: SpoutConfig, client_config: Mapping[str, Any]) -> None:
-        self._config = config
+    def __init__(
+        self, config: SpoutConfig, client_config: Mapping[str, Any], zookeeper_tls: ZooKeeperTls | None = None
+    ) -> None:
+        self._config, self._zookeeper_tls = config, zookeeper_tls
         self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
         self._told: dict[str, float] = {}  # when each fault was last told of
@@ -183,7 +187,9 @@ class KafkaSource:
             from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
 
             protocol = str(self._properties.get("security.protocol", "plaintext"))
-            return DynamicBrokersReader(config.hosts, security_protocol=protocol, wildcard=wildcard)
+            return DynamicBrokersReader(
+                config.hosts, security_protocol=protocol, wildcard=wildcard, tls=self._zookeeper_tls
+            )
         self._open_client()
         if isinstance(config.hosts, StaticHosts):
             return StaticBrokersReader(config.hosts)

@@ -72,14 +72,17 @@ class Resources:
             self._offset_stores.close()
 
     def _open_source(self, config: SpoutConfig) -> SourceReader:
-        return KafkaSource(config, self._settings.client_config)
+        return KafkaSource(config, self._settings.client_config, self._settings.zookeeper_tls)
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
         from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores  # bolts run without the kazoo client
 
         if self._offset_stores is None:
             self._offset_stores = ZooKeeperOffsetStores(
-                self._settings.zookeeper, auth=self._settings.zookeeper_auth, session=self._session
+                self._settings.zookeeper,
+                auth=self._settings.zookeeper_auth,
+                session=self._session,
+                tls=self._settings.zookeeper_tls,
             )
         store: OffsetStore = self._offset_stores.open(config, context)
         return store

@@ -15,6 +15,7 @@ from kstorm.runtime.service import secrets
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.references import other_modules, other_topologies, topologies_of
 from kstorm.runtime.service.scale import number_of
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls, parse_tls
 from kstorm.topology import Topology
 
 _SECRETS = ("kafka_properties", "zookeeper_auth")  # may be given by file
@@ -89,6 +90,10 @@ class Settings:
     """Login for ZooKeeper, `digest:user:password` or `sasl:user:password` (SASL's DIGEST-MD5), or in the file that
     `KSTORM_ZOOKEEPER_AUTH_FILE` names. With it, what is created there is for this user alone; empty: no login, and what is
     created is open to all."""
+
+    zookeeper_tls: ZooKeeperTls | None = None
+    """TLS to every ZooKeeper that this process speaks to, as a JSON object with the names of `ZooKeeperTls`:
+    `{"ca": "/etc/zookeeper/ca.crt"}`. Not set: none."""
 
     def load_topology(self) -> Topology:
         """Imports the topology. Raises `ConfigError` or `TopologyError` naming what is wrong with it."""
@@ -199,6 +204,8 @@ def _parse(name: str, variable: str, text: str) -> object:
             return secrets.properties(variable, text)
         case "zookeeper_auth":
             return secrets.zookeeper_auth(variable, text)
+        case "zookeeper_tls":
+            return parse_tls(text)
         case "log_level":
             return _one_of(variable, text.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
         case "log_format":

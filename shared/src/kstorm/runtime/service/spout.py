@@ -41,7 +41,7 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(settings, topology, component, log)
-        self._zookeeper = ZooKeeperSession(settings.zookeeper, settings.zookeeper_auth)
+        self._zookeeper = ZooKeeperSession(settings.zookeeper, settings.zookeeper_auth, tls=settings.zookeeper_tls)
         self._resources = Resources(settings, self.fatal, self._zookeeper)
         spout = topology.component(component).component
         if topology.config.exactly_once and isinstance(spout, KafkaSpout):

@@ -16,10 +16,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from kstorm.errors import BrokerError, ConfigError
+from kstorm.errors import BrokerError
 from kstorm.kafka.hosts import GlobalPartitionInformation, ZkHosts, topics_matching
 from kstorm.kafka.ports import UNKNOWN_BROKER, Broker
 from kstorm.runtime.kafka.brokers import LOOK_UP_SECS, NoTopicError
+from kstorm.runtime.zookeeper.client import make_client, start_client
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 _SESSION_SECS: Final = 10.0
 
@@ -46,17 +48,21 @@ class _State(msgspec.Struct):
 class DynamicBrokersReader:
     """A `BrokersReader`. `security_protocol` is the client's: of a broker's listeners it takes the first one with that.
 
-    `wildcard`: whether topics are regular expressions. Raises `ConfigError` on a malformed connect string.
+    `wildcard`: whether topics are regular expressions. `tls`: the process's, which is used unless `hosts` says that there is none.
+    Raises `ConfigError` on a malformed connect string.
     """
 
-    def __init__(self, hosts: ZkHosts, *, security_protocol: str = "plaintext", wildcard: bool = False) -> None:
+    def __init__(
+        self,
+        hosts: ZkHosts,
+        *,
+        security_protocol: str = "plaintext",
+        wildcard: bool = False,
+        tls: ZooKeeperTls | None = None,
+    ) -> None:
         self._hosts, self._protocol, self._wildcard = hosts, security_protocol.upper(), wildcard
-        try:
-            self._client()
-        except (ValueError, KazooException) as error:
-            raise ConfigError(
-                f"the connect string {hosts.zk_connect!r} of ZkHosts is malformed ({error}): give host:port,…"
-            ) from None
+        self._tls = tls if hosts.tls else None
+        self._client()
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
         """See `BrokersReader`. Raises `BrokerError` as well if no broker is registered there."""
@@ -136,7 +142,7 @@ class DynamicBrokersReader:
     def _session(self) -> Iterator[KazooClient]:
         client = self._client()
         try:
-            client.start(timeout=LOOK_UP_SECS)
+            start_client(client, self._hosts.zk_connect, self._tls, LOOK_UP_SECS)
             yield client
         except (KazooException, KazooTimeoutError) as error:
             raise BrokerError(
@@ -148,4 +154,4 @@ class DynamicBrokersReader:
             client.close()
 
     def _client(self) -> KazooClient:
-        return KazooClient(self._hosts.zk_connect, _SESSION_SECS)
+        return make_client(self._hosts.zk_connect, _SESSION_SECS, "", self._tls, whose="ZkHosts'")

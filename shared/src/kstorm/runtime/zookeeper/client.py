@@ -3,10 +3,13 @@
 A login is `digest:user:password` or `sasl:user:password`. By the first the client says who it is, and whatever it says is
 true: a user is a name and a password, and owns what was made under both. By the second, SASL's DIGEST-MD5, the server knows
 its users and refuses others; kazoo's client ends then, so whoever has it must start it again.
+
+TLS is the process's for every ZooKeeper that it speaks to: `kstorm.runtime.zookeeper.tls`.
 """
 
 import logging
-from collections.abc import Iterator
+import ssl
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,21 +22,35 @@ from kazoo.exceptions import (
     NoAuthError,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from kstorm.errors import BrokerError, ConfigError
+from kstorm.runtime.zookeeper.obstacles import obstacle
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 """What to try again when ZooKeeper is there again."""
 _SESSION_SECS: Final = 10.0
 _CONNECT_SECS: Final = 10.0
+_LOOK_WHY_SECS: Final = 1.0
+_WHY_SECS: Final = 5.0
 
 
-def make_client(connect: str, timeout: float, auth: str, **options: Any) -> KazooClient:
-    """A client that is not started yet. `timeout` is the session's, in seconds; `auth` a login, or empty. Raises
-    `ConfigError` on a malformed connect string."""
+def make_client(
+    connect: str,
+    timeout: float,
+    auth: str,
+    tls: ZooKeeperTls | None = None,
+    *,
+    whose: str = "ZooKeeper's",
+    **options: Any,
+) -> KazooClient:
+    """A client that is not started yet. `timeout` is the session's, in seconds; `auth` a login, or empty; without `tls` it has
+    none. Raises `ConfigError` on a malformed connect string, which is `whose`."""
+    if tls is not None:
+        options["handler"] = _TlsHandler(tls)
     scheme, _, login = auth.partition(":")
     user, _, password = login.partition(":")
     if scheme == "sasl":
@@ -49,7 +66,30 @@ def make_client(connect: str, timeout: float, auth: str, **options: Any) -> Kazo
             **options,
         )
     except (ValueError, KazooException) as error:
-        raise ConfigError(f"ZooKeeper's connect string {connect!r} is malformed ({error}): give host:port,…") from None
+        raise ConfigError(f"{whose} connect string {connect!r} is malformed ({error}): give host:port,…") from None
+
+
+class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
+    """Connects with TLS. By itself kazoo would trust all whom the system trusts beside `ca`, and check no name."""
+
+    def __init__(self, tls: ZooKeeperTls) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> ssl.SSLSocket:
+        """What kazoo speaks by. Raises nothing but `OSError`, after which kazoo tries again; another error ends its thread."""
+        try:
+            return self._tls.connect(address, hostname, timeout)
+        except ConfigError as error:
+            raise OSError(str(error)) from None
+
+    def select(self, readers: Iterable[Any], *others: Any, **more: Any) -> Any:
+        """As `select.select`; what TLS has already taken from the socket can be read as well."""
+        readers = list(readers)
+        ready = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
+        return (ready, [], []) if ready else super().select(readers, *others, **more)
 
 
 def not_allowed(auth: str, path: str) -> str:
@@ -75,20 +115,32 @@ def _who(auth: str) -> str:
 
 
 @contextmanager
-def open_client(connect: str, auth: str) -> Iterator[KazooClient]:
+def open_client(connect: str, auth: str, tls: ZooKeeperTls | None = None) -> Iterator[KazooClient]:
     """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let it in."""
-    client = make_client(connect, _SESSION_SECS, auth)
+    client = make_client(connect, _SESSION_SECS, auth, tls)
     try:
-        _connect(client, connect, auth)
+        _connect(client, connect, auth, tls)
         yield client
     finally:
         client.stop()
         client.close()
 
 
-def _connect(client: KazooClient, connect: str, auth: str) -> None:
+def start_client(client: KazooClient, connect: str, tls: ZooKeeperTls | None, timeout: float) -> None:
+    """Waits until a client has a session. Raises `KazooTimeoutError` if it has none after so many seconds, and `BrokerError` sooner
+    if it is known why."""
+    live = client.start_async()
+    if live.wait(_LOOK_WHY_SECS):
+        return
+    if why := obstacle(connect, tls, _WHY_SECS):
+        raise BrokerError(f"ZooKeeper at {connect} cannot be used: {why}")
+    if not live.wait(timeout):
+        raise KazooTimeoutError("no session in time")
+
+
+def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | None) -> None:
     try:
-        client.start(_CONNECT_SECS)
+        start_client(client, connect, tls, _CONNECT_SECS)
         client.exists("/")  # whether a login is refused shows with the first request
     except KazooTimeoutError:
         raise BrokerError(

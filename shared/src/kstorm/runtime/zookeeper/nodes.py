@@ -27,6 +27,7 @@ from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.zookeeper.client import open_client, told_errors
 from kstorm.runtime.zookeeper.lease import NOTHING, lock_path, node_path
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 _NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)  # those beside the one that failed
 
@@ -113,9 +114,11 @@ class OffsetNodes:
 
 
 @contextmanager
-def open_nodes(connect: str, root_of: Callable[[str], str], auth: str = "") -> Iterator[OffsetNodes]:
+def open_nodes(
+    connect: str, root_of: Callable[[str], str], auth: str = "", tls: ZooKeeperTls | None = None
+) -> Iterator[OffsetNodes]:
     """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
-    with open_client(connect, auth) as client:
+    with open_client(connect, auth, tls) as client:
         yield OffsetNodes(client, root_of, auth)
 
 

@@ -25,6 +25,7 @@ from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.runtime.zookeeper.lease import NOTHING, Lease, node_path
 from kstorm.runtime.zookeeper.session import SESSION_SECS, ZooKeeperSession
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from kstorm.topology import TopologyContext
 
 _CLOSE_SECS: Final = 2.0
@@ -56,9 +57,9 @@ class Session(Protocol):
 class ZooKeeperOffsetStores:
     """Opens offset stores; those with the same connect string share one session.
 
-    `connect` is the process's own ZooKeeper. `session_timeout` and `auth`: see `ZooKeeperSession`; what is created under a login
-    is for that user alone. `session`: one that the process has already with that login, which is used where its connect string
-    is the same, and is its owner's to close. Nothing connects before a lock is asked for.
+    `connect` is the process's own ZooKeeper. `session_timeout`, `auth` and `tls`: see `ZooKeeperSession`; what is created under a
+    login is for that user alone. `session`: one that the process has already with these, which is used where its connect string is
+    the same, and is its owner's to close. Nothing connects before a lock is asked for.
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class ZooKeeperOffsetStores:
         session_timeout: float = SESSION_SECS,
         auth: str = "",
         session: ZooKeeperSession | None = None,
+        tls: ZooKeeperTls | None = None,
     ) -> None:
         self._connect = connect
-        self._auth = auth
+        self._auth, self._tls = auth, tls
         self._timeout = session_timeout
         self._lent = session
         self._sessions: dict[str, ZooKeeperSession] = {}
@@ -90,7 +92,7 @@ class ZooKeeperOffsetStores:
         if self._lent is not None and self._lent.connect == connect:
             return self._lent
         if connect not in self._sessions:
-            self._sessions[connect] = ZooKeeperSession(connect, self._auth, self._timeout)
+            self._sessions[connect] = ZooKeeperSession(connect, self._auth, self._timeout, self._tls)
         return self._sessions[connect]
 
     def close(self) -> None:

@@ -16,6 +16,8 @@ from kazoo.exceptions import KazooException, NoAuthError
 
 from kstorm.runtime.zookeeper.acl import OpenToAllError
 from kstorm.runtime.zookeeper.client import NOT_NOW, is_ended, make_client, not_allowed, not_let_in
+from kstorm.runtime.zookeeper.obstacles import obstacle
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 if TYPE_CHECKING:
     from kstorm.runtime.zookeeper.lease import Lease
@@ -27,6 +29,9 @@ _LOOK_AGAIN_SECS: Final = 1.0
 _AFTER_FAILURE_SECS: Final = 0.2
 _AFTER_REFUSAL_SECS: Final = 1.0
 _UNREACHABLE_SECS: Final = 2.0
+_LOOK_WHY_SECS: Final = 1.0
+_WHY_SECS: Final = 1.0  # no longer, since nothing else is done meanwhile
+_LOOK_WHY_AGAIN_SECS: Final = 5.0
 _CLOSE_SECS: Final = 2.0
 
 _kazoo_log = logging.getLogger("kstorm.kazoo")
@@ -72,22 +77,26 @@ class ZooKeeperSession:
     """One session after the other, as long as the process lives, for all jobs on one ZooKeeper under one login.
 
     `timeout` in seconds is how long the locks of a dead process stay; ZooKeeper may grant another, between 2 and 20 of its
-    ticks. `auth` is a login, see `kstorm.runtime.zookeeper.client`. Nothing connects before the first `add`. Raises
-    `ConfigError` on a malformed connect string.
+    ticks. `auth` is a login and `tls` how to connect, see `kstorm.runtime.zookeeper.client`. Nothing connects before the first
+    `add`. Raises `ConfigError` on a malformed connect string.
     """
 
-    def __init__(self, connect: str, auth: str = "", timeout: float = SESSION_SECS) -> None:
+    def __init__(
+        self, connect: str, auth: str = "", timeout: float = SESSION_SECS, tls: ZooKeeperTls | None = None
+    ) -> None:
         self.connect = connect
         self.changed = threading.Condition()
         """The lock. Whoever changes what a job is to do notifies all."""
-        self._auth = auth
+        self._auth, self._tls = auth, tls
         retry = {"max_tries": -1, "max_delay": 2.0}
-        self._client: KazooClient = make_client(connect, timeout, auth, connection_retry=retry, logger=_kazoo_log)
+        self._client: KazooClient = make_client(connect, timeout, auth, tls, connection_retry=retry, logger=_kazoo_log)
         self._client.add_listener(self._heard)
         self._jobs: list[Job] = []
         self._connected = False
         self._since = time.monotonic()
         self._refusal = ""
+        self._obstacle = ""
+        self._looks_why_next = 0.0
         self._ended = False  # whether kazoo gave up, as it does where a login is refused
         self._ending = False
         self._thread: threading.Thread | None = None
@@ -139,6 +148,8 @@ class ZooKeeperSession:
             return f"ZooKeeper at {self.connect} {refusal}"
         if self._connected or time.monotonic() - self._since <= _UNREACHABLE_SECS:
             return ""
+        if self._obstacle:
+            return f"ZooKeeper at {self.connect} cannot be used: {self._obstacle}"
         return f"ZooKeeper at {self.connect} cannot be reached: {meanwhile}"
 
     def close(self) -> None:
@@ -157,6 +168,7 @@ class ZooKeeperSession:
             connected = state == KazooState.CONNECTED
             if connected != self._connected:
                 self._connected, self._since = connected, time.monotonic()
+                self._obstacle, self._looks_why_next = "", 0.0
             for job in self._jobs:
                 job.look_again()  # a watch does not outlive its connection
             if state == KazooState.LOST:
@@ -181,6 +193,8 @@ class ZooKeeperSession:
                 continue
             for job in due:
                 self._give_turn(job)
+            if not self._connected:
+                self._look_why()
 
     def _has_work(self) -> bool:
         return self._ending or self._ended or (self._connected and bool(self._due()))
@@ -200,6 +214,13 @@ class ZooKeeperSession:
             if job.looks_next <= now:
                 job.looks_next = now + job.look_every_secs
                 job.look_again()
+
+    def _look_why(self) -> None:
+        """Asks now and then why there is no session, since kazoo does not tell."""
+        now = time.monotonic()
+        if now - self._since >= _LOOK_WHY_SECS and now >= self._looks_why_next:
+            self._obstacle = obstacle(self.connect, self._tls, _WHY_SECS)
+            self._looks_why_next = time.monotonic() + _LOOK_WHY_AGAIN_SECS
 
     def _start_again(self) -> None:
         with self.changed:

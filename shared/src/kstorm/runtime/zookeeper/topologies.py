@@ -23,6 +23,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permission
 
 from kstorm.errors import ConfigError, InUseError
 from kstorm.runtime.zookeeper.client import open_client, told_errors
+from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 ROOT: Final = "/kstorm-topologies"
 _NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
@@ -182,7 +183,7 @@ class Topologies:
 
 
 @contextmanager
-def open_topologies(connect: str, auth: str = "") -> Iterator[Topologies]:
+def open_topologies(connect: str, auth: str = "", tls: ZooKeeperTls | None = None) -> Iterator[Topologies]:
     """The topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10 s."""
-    with open_client(connect, auth) as client:
+    with open_client(connect, auth, tls) as client:
         yield Topologies(client, auth, connect)

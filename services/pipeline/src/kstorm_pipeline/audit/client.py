@@ -1,0 +1,47 @@
+"""A client of ZooKeeper. Needs kazoo, which nothing else of the pipeline does."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+if TYPE_CHECKING:
+    from kstorm_pipeline.zookeeper_tls import ZooKeeperTls
+
+
+class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
+    """Connects with TLS if there is to be any, and remembers why it could not: kazoo itself only tries again."""
+
+    def __init__(self, tls: ZooKeeperTls | None) -> None:
+        super().__init__()
+        self._context = None if tls is None else tls.context()
+        self.problem = ""
+        """Why the last attempt came to nothing; empty if it did not, or nobody knows."""
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+    ) -> socket.socket:
+        """What kazoo speaks by."""
+        self.problem = ""
+        try:
+            plain = socket.create_connection(address, timeout)
+            if self._context is None:
+                return plain
+            with plain:  # which is empty, once it is wrapped
+                return self._context.wrap_socket(plain, server_hostname=hostname or address[0])
+        except ssl.SSLCertVerificationError as error:
+            self.problem = f"its certificate is not trusted: {error.verify_message}"
+            raise
+        except OSError as error:
+            self.problem = str(error.strerror or error)
+            raise
+
+
+def make_client(hosts: str, seconds: float, tls: ZooKeeperTls | None) -> tuple[KazooClient, Handler]:
+    """A client that is not started yet, and what knows why it cannot start."""
+    handler = Handler(tls)
+    return KazooClient(hosts, timeout=seconds, handler=handler), handler

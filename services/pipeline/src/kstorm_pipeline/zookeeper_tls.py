@@ -1,0 +1,85 @@
+"""TLS towards ZooKeeper, said in the words of the services' `KSTORM_ZOOKEEPER_TLS`.
+
+The pipeline shares no code with them, so this is its own. The rule is theirs too: a server's certificate is always checked, and
+against `ca` alone where that is given.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from kstorm_pipeline.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperTls:
+    """Whom to trust, and what to show. Holds no secret: they are in the files."""
+
+    ca: str = ""
+    """PEM file of the authorities to trust, and no others; empty: those that the system trusts."""
+    certfile: str = ""
+    """PEM file with the client's own certificate, where ZooKeeper asks for one; its key may be in it."""
+    keyfile: str = ""
+    """PEM file with the key of `certfile`, if it is not in that."""
+    keyfile_password_file: str = ""
+    """File with the password of that key, if it has one."""
+    check_hostname: bool = True
+    """Whether the certificate must be valid for the name by which `--zookeeper` calls a server."""
+
+    def context(self) -> ssl.SSLContext:
+        """Made of the files as they are now. Raises SettingsError naming the one that cannot be used."""
+        for name in ("ca", "certfile", "keyfile", "keyfile_password_file"):
+            if getattr(self, name):
+                self._text_of(name)
+        try:
+            context = ssl.create_default_context(cafile=self.ca or None)
+        except ssl.SSLError as error:
+            raise self._unusable("ca", f"it has no certificate in PEM ({error.reason})") from None
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.check_hostname
+        if self.certfile:
+            try:
+                context.load_cert_chain(self.certfile, self.keyfile or None, self._password)
+            except (ssl.SSLError, ValueError) as error:  # ValueError: a password that is too long
+                why = getattr(error, "reason", None) or error
+                raise self._unusable(
+                    "certfile", f"its key does not fit ({why}): see to keyfile and keyfile_password_file"
+                ) from None
+        return context
+
+    def _password(self) -> str:
+        """Asked for if the key has one; without this OpenSSL would ask whoever sits at the terminal."""
+        if not self.keyfile_password_file:
+            raise self._unusable("certfile", "its key has a password: name a file with it in keyfile_password_file")
+        return self._text_of("keyfile_password_file").rstrip("\r\n")
+
+    def _text_of(self, name: str) -> str:
+        try:
+            return Path(getattr(self, name)).read_text()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+            raise self._unusable(name, str(reason)) from None
+
+    def _unusable(self, name: str, why: str) -> SettingsError:
+        return SettingsError(f"--zookeeper-tls has {name} {getattr(self, name)!r}, which cannot be used: {why}")
+
+
+def parse_tls(name: str, text: str) -> ZooKeeperTls:
+    """What a setting called `name` says, with files that can be used now. Raises SettingsError, which shows no more than names of
+    files."""
+    kinds = {each.name: type(each.default) for each in fields(ZooKeeperTls)}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or any(type(value) is not kinds.get(key) for key, value in found.items()):
+        names = ", ".join(kinds)
+        raise SettingsError(
+            f"{name} cannot be read; give a JSON object with some of {names}: texts, but for check_hostname, which is true or false"
+        )
+    tls = ZooKeeperTls(**found)
+    tls.context()
+    return tls

@@ -1,0 +1,118 @@
+"""Why a ZooKeeper that is there cannot be used: what is wrong with TLS, its own or ours.
+
+kazoo says of all of it that a connection was lost, and tries again. So whoever has waited for a while asks the servers themselves
+what they answer to anybody, `srvr`; that the question is not allowed is an answer too.
+"""
+
+import socket
+import ssl
+import time
+from typing import Final
+
+from kazoo.hosts import collect_hosts
+
+from kstorm.errors import ConfigError
+from kstorm.runtime.zookeeper.tls import VARIABLE, ZooKeeperTls
+
+_QUESTION: Final = b"srvr\n"  # five bytes, or a server with TLS would wait for more
+_ALERT: Final = b"\x15\x03"
+_ANOTHER_NAME: Final = (62, 64)
+"""OpenSSL's codes for a certificate that is valid for another name, or another address."""
+_Address = tuple[str, int]
+
+
+def obstacle(connect: str, tls: ZooKeeperTls | None, patience: float) -> str:
+    """What keeps a client with this `tls` from every session there, and what to do; empty if nothing is known to. Waits for each
+    answer of a server for `patience` seconds, and after so many asks no further server."""
+    deadline = time.monotonic() + patience
+    servers, _ = collect_hosts(connect)
+    for server in servers:
+        found = _without_tls(server, patience) if tls is None else _with_tls(server, tls, patience)
+        if found:
+            return found if len(servers) == 1 else f"{found} (that is so of {server[0]}:{server[1]})"
+        if time.monotonic() > deadline:
+            break
+    return ""
+
+
+def _with_tls(server: _Address, tls: ZooKeeperTls, patience: float) -> str:
+    try:
+        with tls.connect(server, server[0], patience) as connection:
+            _ask(connection)  # whether the client's own certificate will do shows only here
+    except ConfigError as error:
+        return str(error)
+    except ssl.SSLCertVerificationError as error:
+        return _not_trusted(error, tls)
+    except ssl.SSLError as error:
+        if "ALERT" in str(error.reason):
+            return _not_accepted(error, tls)
+    except ConnectionResetError:
+        pass
+    except OSError:  # nobody is there, or nobody answers
+        return ""
+    else:
+        return ""
+    if not _is_answer(_ask_in_plain(server, patience)):
+        return ""
+    return f"it does not speak TLS at that port: name its secureClientPort, or leave {VARIABLE} out (for ZkHosts alone: tls=False)"
+
+
+def _without_tls(server: _Address, patience: float) -> str:
+    answer = _ask_in_plain(server, patience)
+    if answer is None or _is_answer(answer) or not _speaks_tls(server, patience):
+        return ""
+    return f"it speaks TLS at that port: set {VARIABLE}, or name a port without TLS"
+
+
+def _not_trusted(error: ssl.SSLCertVerificationError, tls: ZooKeeperTls) -> str:
+    if error.verify_code in _ANOTHER_NAME:
+        return (
+            f"its certificate is for another name: {error.verify_message.rstrip('.')}; call it as its certificate does, or set "
+            f"check_hostname to false in {VARIABLE}"
+        )
+    by = f"ca {tls.ca!r} of {VARIABLE}" if tls.ca else f"the authorities of the system, as {VARIABLE} names no ca"
+    return f"its certificate is not trusted: {error.verify_message}; it was checked by {by}"
+
+
+def _not_accepted(error: ssl.SSLError, tls: ZooKeeperTls) -> str:
+    why = str(error.reason).partition("ALERT_")[2].replace("_", " ").lower()
+    if "certificate" not in why and "unknown ca" not in why:
+        return f"it ends TLS at the start ({why}): its log says why"
+    if not tls.certfile:
+        return f"it wants a certificate of the client ({why}): name one as certfile and keyfile in {VARIABLE}"
+    return (
+        f"it does not accept the certificate {tls.certfile!r} ({why}): is that valid, and has its ssl.trustStore who signed it? "
+        f"Check certfile in {VARIABLE}"
+    )
+
+
+def _ask_in_plain(server: _Address, patience: float) -> bytes | None:
+    """What it answers, nothing if it ends the connection; None if it cannot be asked, or takes its time."""
+    try:
+        with socket.create_connection(server, patience) as connection:
+            return _ask(connection)
+    except ConnectionResetError:
+        return b""
+    except OSError:
+        return None
+
+
+def _ask(connection: socket.socket) -> bytes:
+    connection.sendall(_QUESTION)
+    return connection.recv(len(_QUESTION))
+
+
+def _is_answer(answer: bytes | None) -> bool:
+    return answer is not None and answer != b"" and not answer.startswith(_ALERT)
+
+
+def _speaks_tls(server: _Address, patience: float) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is said there, and nothing believed
+    try:
+        with socket.create_connection(server, patience) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in str(error.reason)
+    except OSError:
+        return False
