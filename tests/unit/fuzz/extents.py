@@ -12,22 +12,25 @@ _PEAK = Path("/proc/self/clear_refs")
 
 
 def memory_of(call: Callable[[], Any]) -> int:
-    """The most bytes that a call takes. What C libraries take is known on Linux alone, and only above what they had free."""
+    """The most bytes that a call takes, beyond what was free; what C libraries take is known on Linux alone."""
+    if not _PEAK.exists():
+        return _traced(call)
     before = _resident("VmRSS")
-    if before:
-        _PEAK.write_text("5")  # the peak is measured anew
+    _PEAK.write_text("5")  # the peak is measured anew
+    call()
+    return _resident("VmHWM") - before
+
+
+def _traced(call: Callable[[], Any]) -> int:
     tracemalloc.start()
     try:
         call()
-        traced = tracemalloc.get_traced_memory()[1]
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return max(traced, _resident("VmHWM") - before)
 
 
 def _resident(what: str) -> int:
-    if not _PEAK.exists():
-        return 0
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
 

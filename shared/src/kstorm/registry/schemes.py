@@ -17,6 +17,7 @@ from kstorm.topology import Fields
 if TYPE_CHECKING:
     from kstorm.registry.avro_extent import AvroExtent
     from kstorm.registry.client import AskingClient
+    from kstorm.registry.protobuf_extent import ProtobufExtent
 
 _CONFLUENT = "confluent_kafka.schema_registry"
 
@@ -119,8 +120,10 @@ class ProtobufScheme(_RegistryScheme):
 
     _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
 
-    def __init__(self, registry: SchemaRegistry, message_type: Any, *fields: str) -> None:
-        super().__init__(registry, *fields)
+    def __init__(
+        self, registry: SchemaRegistry, message_type: Any, *fields: str, most_values: int = MOST_VALUES
+    ) -> None:
+        super().__init__(registry, *fields, most_values=most_values)
         self.message_type = message_type
         known = message_type.DESCRIPTOR.fields_by_name
         if unknown := [name for name in fields if name not in known]:
@@ -130,11 +133,14 @@ class ProtobufScheme(_RegistryScheme):
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
         self._plain: Callable[[Any], Any] = imported("kstorm.registry.messages", "plain")
+        self._extent: ProtobufExtent = imported("kstorm.registry.protobuf_extent", "ProtobufExtent")(
+            client, self.message_type, self.most_values
+        )
         made: Callable[[bytes, None], Any] = deserializer(self.message_type, dict(_NO_SUBJECT), client)
         return made
 
     def _check(self, value: bytes) -> None:
-        """Not yet."""
+        self._extent.check(value)
 
     def _members(self, record: Any) -> Mapping[str, Any]:
         return {name: self._plain(getattr(record, name)) for name in self.output_fields}
