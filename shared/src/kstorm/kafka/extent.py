@@ -1,4 +1,4 @@
-"""How large a message may be, and how many values its JSON may hold, before anything is made of it.
+"""How large a message may be, and how many values it may hold, before anything is made of it.
 
 What is decoded takes more memory than its bytes: `[]` is two bytes, and 56 in Python. And a batch of 2 kB can hold a message of
 60 MB.
@@ -10,7 +10,7 @@ from typing import Final
 MOST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of a message, with its key, unless a `SpoutConfig` says otherwise."""
 MOST_VALUES: Final = 400_000
-"""Most values in a message's JSON, those within others counted too, unless a scheme says otherwise; no tuple may have more."""
+"""Most values in a message, those within others counted too, unless a scheme says otherwise; no tuple may have more."""
 
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 # What is possessive remembers nothing, so a long text takes no memory. One that does not end reaches to the end of all: else it
@@ -28,7 +28,12 @@ def check_json(data: bytes, most: int) -> None:
         if texts > most:
             break
     if max(marks, texts) >= most:
-        raise ValueError(f"its JSON has more than {most:,} values, those within others counted too")
+        raise too_many("its JSON", most)
+
+
+def too_many(what: str, most: int) -> ValueError:
+    """The error for what has more values than `most`."""
+    return ValueError(f"{what} has more than {most:,} values, those within others counted too")
 
 
 def check_size(size: int, most: int) -> None:

@@ -6,7 +6,7 @@ read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kstorm.errors import ConfigError
 from kstorm.kafka.extent import MOST_VALUES, check_json
@@ -15,7 +15,9 @@ from kstorm.registry.config import SchemaRegistry, imported
 from kstorm.topology import Fields
 
 if TYPE_CHECKING:
+    from kstorm.registry.avro_extent import AvroExtent
     from kstorm.registry.client import AskingClient
+    from kstorm.registry.protobuf_extent import ProtobufExtent
 
 _CONFLUENT = "confluent_kafka.schema_registry"
 
@@ -23,13 +25,14 @@ _CONFLUENT = "confluent_kafka.schema_registry"
 class _RegistryScheme(OneTuple):
     """What the three have in common; a copy that was not opened holds no connection."""
 
-    def __init__(self, registry: SchemaRegistry, *fields: str) -> None:
+    def __init__(self, registry: SchemaRegistry, *fields: str, most_values: int = MOST_VALUES) -> None:
         if not fields:
             raise ConfigError(
                 f"{type(self).__name__} without fields: name those of the record that the tuple shall have"
             )
         self.registry = registry
         self.output_fields = Fields(*fields)
+        self.most_values = most_values
         self._client: AskingClient | None = None
         self._read: Callable[[bytes, None], Any]
 
@@ -46,11 +49,16 @@ class _RegistryScheme(OneTuple):
 
     def deserialize(self, value: bytes) -> Values:
         """The fields' values. Raises `NotYetError` while the registry has not given the schema, and otherwise what is wrong."""
+        self._check(value)
         return values_of(self._members(self._read(value, None)), self.output_fields)
 
     _deserializer: ClassVar[tuple[str, str]]
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        raise NotImplementedError
+
+    def _check(self, value: bytes) -> None:
+        """Raises `ValueError` if it would be too large once it is decoded."""
         raise NotImplementedError
 
     def _members(self, record: Any) -> Mapping[str, Any]:
@@ -62,8 +70,10 @@ class _RegistryScheme(OneTuple):
 class _SchemaScheme(_RegistryScheme):
     """Of those whose reader may have a schema of its own, a text."""
 
-    def __init__(self, registry: SchemaRegistry, *fields: str, schema: str | None = None) -> None:
-        super().__init__(registry, *fields)
+    def __init__(
+        self, registry: SchemaRegistry, *fields: str, schema: str | None = None, most_values: int = MOST_VALUES
+    ) -> None:
+        super().__init__(registry, *fields, most_values=most_values)
         self.schema = schema
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
@@ -81,17 +91,22 @@ class AvroScheme(_SchemaScheme):
 
     _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
 
+    def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
+        made: Any = super()._make(deserializer, client)
+        self._extent: AvroExtent = imported("kstorm.registry.avro_extent", "AvroExtent")(
+            client, made._get_parsed_schema, self.most_values
+        )
+        return cast("Callable[[bytes, None], Any]", made)
+
+    def _check(self, value: bytes) -> None:
+        self._extent.check(value)
+
 
 class JsonSchemaScheme(_SchemaScheme):
-    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`.
+    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`."""
 
-    One of more than 400,000 values, those within others counted too, cannot be read.
-    """
-
-    def deserialize(self, value: bytes) -> Values:
-        """See `_RegistryScheme.deserialize`. Raises `ValueError` on too many values, too."""
-        check_json(value, MOST_VALUES)
-        return super().deserialize(value)
+    def _check(self, value: bytes) -> None:
+        check_json(value, self.most_values)
 
     _deserializer = (f"{_CONFLUENT}.json_schema", "JSONDeserializer")
 
@@ -105,8 +120,10 @@ class ProtobufScheme(_RegistryScheme):
 
     _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
 
-    def __init__(self, registry: SchemaRegistry, message_type: Any, *fields: str) -> None:
-        super().__init__(registry, *fields)
+    def __init__(
+        self, registry: SchemaRegistry, message_type: Any, *fields: str, most_values: int = MOST_VALUES
+    ) -> None:
+        super().__init__(registry, *fields, most_values=most_values)
         self.message_type = message_type
         known = message_type.DESCRIPTOR.fields_by_name
         if unknown := [name for name in fields if name not in known]:
@@ -116,8 +133,14 @@ class ProtobufScheme(_RegistryScheme):
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
         self._plain: Callable[[Any], Any] = imported("kstorm.registry.messages", "plain")
+        self._extent: ProtobufExtent = imported("kstorm.registry.protobuf_extent", "ProtobufExtent")(
+            client, self.message_type, self.most_values
+        )
         made: Callable[[bytes, None], Any] = deserializer(self.message_type, dict(_NO_SUBJECT), client)
         return made
+
+    def _check(self, value: bytes) -> None:
+        self._extent.check(value)
 
     def _members(self, record: Any) -> Mapping[str, Any]:
         return {name: self._plain(getattr(record, name)) for name in self.output_fields}

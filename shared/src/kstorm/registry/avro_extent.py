@@ -1,0 +1,143 @@
+"""How many values a record of Avro holds, counted before any of it is decoded.
+
+What is decoded takes more memory than its bytes: a record with one number in it is one byte, and 200 in Python. An item may even
+take no byte at all, so that ten bytes can claim a quintillion of them. So the bytes are walked over by the schema that they were
+written with, and nothing is made of them. A record that is short for its schema needs no walk.
+"""
+
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka.schema_registry.serde import SchemaId
+
+from kstorm.kafka.extent import too_many
+from kstorm.registry.avro_plan import MOST_DECIMAL_BYTES, MOST_LEVELS, Body, Op, Plan, Step, plan_of
+
+if TYPE_CHECKING:
+    from kstorm.registry.client import AskingClient
+
+_SHORTEST: Final = 6
+"""Bytes of a record: what tells the schema, and one. What has fewer is refused by the deserializer."""
+_LONGEST_NUMBER: Final = 10
+_MASK: Final = 2**64 - 1
+_BY_GUID: Final = 1
+"""The first byte of a record whose schema is told by 16 bytes, not by 4."""
+
+
+class AvroExtent:
+    """Checks records before they are decoded. Plans are kept by what tells the schema."""
+
+    def __init__(self, client: "AskingClient", parse: Callable[[Any], Any], most: int) -> None:
+        """`parse` makes of a registry's `Schema` what the decoder works with; `most`: values of a record."""
+        self._client = client
+        self._parse = parse
+        self._most = most
+        self._plans: dict[bytes, tuple[Plan, float]] = {}
+
+    def check(self, data: bytes) -> None:
+        """Raises `ValueError` on too many values, or too deep ones; `NotYetError` while the registry has not given the schema."""
+        if len(data) < _SHORTEST or data[0] > _BY_GUID:
+            return
+        head = data[:17] if data[0] == _BY_GUID else data[:5]
+        plan, harmless = self._plans.get(head) or self._learn(head)
+        if len(data) - len(head) > harmless:
+            count(plan, data, len(head), self._most)
+
+    def _learn(self, head: bytes) -> tuple[Plan, float]:
+        """The plan, and up to how many bytes a record can hold nothing that would be refused."""
+        told = SchemaId("AVRO")
+        told.from_bytes(BytesIO(head))
+        ask = self._client
+        schema = ask.get_schema_by_guid(str(told.guid)) if told.guid else ask.get_schema(told.id)
+        plan = plan_of(self._parse(schema))
+        made = self._plans[head] = plan, plan.harmless(self._most)
+        return made
+
+
+def count(plan: Plan, data: bytes, at: int, most: int) -> int:
+    """How many values are there from `at`, those within others and the names of fields counted too.
+
+    Raises `ValueError` when there are more than `most`, without looking further, and for what is too deep, or is not of the schema.
+    """
+    walk = _Walk(data, most)
+    try:
+        end = walk.over((plan.op,), 1, at, 0)
+    except IndexError:
+        end = len(data) + 1
+    if end > len(data):
+        raise ValueError("it ends too early, or is none of its schema")
+    return walk.values
+
+
+class _Walk:
+    """One record's walk."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        self.values = 1
+        self._data = data
+        self._most = most
+
+    def over(self, ops: Sequence[Op], times: int, at: int, level: int) -> int:
+        """Where it ends, what begins at `at`. Beyond the data, if it is cut short; or raises `IndexError`."""
+        if level > MOST_LEVELS:
+            raise ValueError(f"its values are more than {MOST_LEVELS} deep within each other")
+        data = self._data
+        for _ in range(times if ops else 0):
+            for step, what in ops:
+                while step is UNION:
+                    branch, at = self._number(at)
+                    step, what = what[branch]
+                if step is FIXED:
+                    at += what
+                elif step is NUMBER:
+                    at = at + 1 if data[at] < 128 else self._number(at)[1]
+                elif step is BYTES or step is DECIMAL:
+                    length, at = self._number(at)
+                    if length < 0 or (step is DECIMAL and length > MOST_DECIMAL_BYTES):
+                        raise _wrong_length(step, length)
+                    at += length
+                elif step is RECORD:
+                    self._add(what.values)
+                    at = self.over(what.ops, 1, at, level + 1)
+                else:
+                    at = self._blocks(what, at, level + 1)
+        return at
+
+    def _blocks(self, body: Body, at: int, level: int) -> int:
+        while True:
+            items, at = self._number(at)
+            if not items:
+                return at
+            if items < 0:  # then its bytes are told, too, which the decoder does not believe either
+                items, at = -items, self._number(at)[1]
+            self._add(items * body.values)
+            at = self.over(body.ops, items, at, level)
+
+    def _add(self, values: int) -> None:
+        self.values += values
+        if self.values > self._most:
+            raise too_many("it", self._most)
+
+    def _number(self, at: int) -> tuple[int, int]:
+        """A number, and where it ends."""
+        data = self._data
+        byte = data[at]
+        found, shift = byte & 0x7F, 7
+        while byte > 127:
+            if shift == 7 * _LONGEST_NUMBER:
+                raise ValueError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
+            at += 1
+            byte = data[at]
+            found |= (byte & 0x7F) << shift
+            shift += 7
+        found &= _MASK  # as the decoder does
+        return (found >> 1) ^ -(found & 1), at + 1
+
+
+def _wrong_length(step: Step, length: int) -> ValueError:
+    most = f", and {MOST_DECIMAL_BYTES:,} is the most" if step is DECIMAL else ""
+    return ValueError(f"it has {'a decimal' if step is DECIMAL else 'a value'} of {length:,} bytes{most}")
+
+
+FIXED, NUMBER, BYTES, DECIMAL, UNION, RECORD = list(Step)[:6]

@@ -1,0 +1,183 @@
+"""How many values a Protobuf message holds, counted before any of it is decoded.
+
+What is decoded takes more memory than its bytes: a message within another may be two bytes, and for each field of its type there is
+a place in memory, be the field there or not. Then a dict is made of it. So the bytes are walked over by the message's type, and
+nothing is made of them. What is short needs no walk.
+"""
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka.schema_registry.serde import SchemaId
+
+from kstorm.kafka.extent import too_many
+from kstorm.registry.protobuf_plan import MOST_VALUES_A_BYTE, UNKNOWN, Field, Kind, Kinds, Wire
+
+if TYPE_CHECKING:
+    from kstorm.registry.client import AskingClient
+
+MOST_LEVELS: Final = 200
+"""Most messages within each other. The decoder takes 100, and begins anew in an `Any`."""
+MOST_PLACES: Final = 4_000_000
+"""Most fields that all its messages have by their types, be they there or not: each takes up to 16 bytes."""
+
+_SHORTEST: Final = 6
+_LONGEST_NUMBER: Final = 10
+_PIECE: Final = 1 << 16
+_CONTINUED: Final = bytes(range(128, 256))
+"""The bytes of a number, but for its last."""
+_STEP: Final = 7
+"""The bits of a tag that say how to step over what is behind it."""
+
+
+class ProtobufExtent:
+    """Checks messages of one class before they are decoded."""
+
+    def __init__(self, client: "AskingClient", message_type: Any, most: int) -> None:
+        """`most`: values of a message."""
+        self._client = client
+        self._kinds = Kinds(message_type.DESCRIPTOR)
+        self._most = most
+        messages = MOST_PLACES // max(1, self._kinds.widest)
+        self._harmless = 0 if self._kinds.is_open else min(most // MOST_VALUES_A_BYTE, 2 * (messages - 1))
+
+    def check(self, data: bytes) -> None:
+        """Raises `ValueError` on too many values, or too deep ones; `NotYetError` while the registry has not given the schema."""
+        if len(data) < max(_SHORTEST, self._harmless) or data[0] > 1:
+            return
+        told = SchemaId("PROTOBUF")
+        start = told.from_bytes(BytesIO(data)).tell()
+        if (
+            told.guid is None
+        ):  # as long as it is not there, the message is shown again and again: it is not walked over for nothing
+            self._client.get_schema(told.id, None, "serialized")
+        else:
+            self._client.get_schema_by_guid(str(told.guid), "serialized")
+        count(self._kinds, data, start, self._most)
+
+
+def count(kinds: Kinds, data: bytes, at: int, most: int) -> int:
+    """How many values are there from `at`, those within others and the names of fields counted too.
+
+    Raises `ValueError` when there are more than `most`, without looking further, and for what is too deep, or is no message.
+    """
+    walk = _Walk(kinds, data, most)
+    try:
+        walk.message(kinds.root, at, len(data), 0, 0)
+    except IndexError:
+        raise _damaged() from None
+    return walk.values
+
+
+class _Walk:
+    """One message's walk."""
+
+    def __init__(self, kinds: Kinds, data: bytes, most: int) -> None:
+        self.values = 1
+        self._places = 0
+        self._kinds = kinds
+        self._data = data
+        self._most = most
+
+    def message(self, kind: Kind, at: int, end: int, group: int, level: int) -> int:
+        """Where it ends, a message that begins at `at`: at `end`, or behind the tag that ends its group (0: none)."""
+        if level > MOST_LEVELS:
+            raise ValueError(f"its messages are more than {MOST_LEVELS} deep within each other")
+        self._enter(kind)
+        seen, spans = 0, {}
+        while at < end:
+            tag, at = self._number(at)
+            if tag & _STEP == Wire.GROUP_END:
+                if tag & ~_STEP != group:
+                    raise _damaged()
+                group = 0
+                break
+            field = kind.fields.get(tag) or self._kinds.extension(kind, tag)
+            if field:
+                self._occurs(field, seen)
+                seen |= field.bit
+            at, stop = self._span(field, tag, at, end, level)
+            if field and tag & _STEP == Wire.LENGTH:
+                self._within(field, at, stop, level)
+            if kind.is_any:
+                spans[tag] = at, stop
+            at = stop
+        if group:
+            raise _damaged()
+        if kind.is_any:
+            self._unpack(spans, level)
+        return at
+
+    def _enter(self, kind: Kind) -> None:
+        self._places += kind.places
+        if self._places > MOST_PLACES:
+            raise ValueError(f"its messages have more than {MOST_PLACES:,} fields, be they there or not")
+
+    def _occurs(self, field: Field, seen: int) -> None:
+        if not seen & field.bit:
+            self._add(field.values + field.first)
+        elif (
+            field.merges and self._kinds.has_any
+        ):  # of an Any the type may be in the one, and what is in it in the other
+            raise ValueError("it has a message in two parts, which is refused where an Any may be")
+        else:
+            self._add(field.values)
+
+    def _span(self, field: Field | None, tag: int, at: int, end: int, level: int) -> tuple[int, int]:
+        """Where what is behind a tag begins and ends."""
+        stop = end + 1
+        match tag & _STEP:
+            case Wire.NUMBER:
+                stop = self._number(at)[1]
+            case Wire.EIGHT:
+                stop = at + 8
+            case Wire.FOUR:
+                stop = at + 4
+            case Wire.LENGTH:
+                length, at = self._number(at)
+                stop = at + length
+            case Wire.GROUP:
+                inner = field.kind if field and field.kind else UNKNOWN
+                stop = self.message(inner, at, end, tag & ~_STEP, level + 1)
+        if stop > end:
+            raise _damaged()
+        return at, stop
+
+    def _within(self, field: Field, at: int, stop: int, level: int) -> None:
+        if field.kind:
+            self.message(field.kind, at, stop, 0, level + 1)
+        elif field.packed is Wire.NUMBER:
+            for piece in range(at, stop, _PIECE):
+                self._add(len(self._data[piece : min(piece + _PIECE, stop)].translate(None, _CONTINUED)))
+        elif field.packed is not None:
+            self._add((stop - at) // (8 if field.packed is Wire.EIGHT else 4))
+
+    def _unpack(self, spans: dict[int, tuple[int, int]], level: int) -> None:
+        """What is in an `Any` becomes a dict, too, if its type is known."""
+        url, value = (spans.get(number << 3 | Wire.LENGTH, (0, 0)) for number in (1, 2))
+        kind = self._kinds.any_of(self._data[slice(*url)].decode(errors="replace"))
+        if kind:
+            self.message(kind, *value, 0, level + 1)
+
+    def _add(self, values: int) -> None:
+        self.values += values
+        if self.values > self._most:
+            raise too_many("it", self._most)
+
+    def _number(self, at: int) -> tuple[int, int]:
+        """A number, and where it ends."""
+        data = self._data
+        byte = data[at]
+        found, shift = byte & 0x7F, 7
+        while byte > 127:
+            if shift == 7 * _LONGEST_NUMBER:
+                raise ValueError(f"it has a number of more than {_LONGEST_NUMBER} bytes")
+            at += 1
+            byte = data[at]
+            found |= (byte & 0x7F) << shift
+            shift += 7
+        return found, at + 1
+
+
+def _damaged() -> ValueError:
+    return ValueError("it ends too early, or is no message of Protobuf")
