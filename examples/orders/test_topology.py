@@ -10,7 +10,7 @@ import pytest
 from examples.orders.topology import Check, Join, build, orders_config, topology
 from kstorm.testing import BoltTester, LocalCluster, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
-from kstorm.topology import Config, Fields, OutputCollector, Source, Tuple
+from kstorm.topology import Config, Fields, Source, Tuple
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 TEA = {"name": "tea", "price": "3.20", "count": 2}
@@ -52,6 +52,7 @@ def test_an_order_is_priced(bolt_tester: Callable[..., BoltTester[Any]]) -> None
 def test_what_cannot_be_processed_is_refused(
     bolt_tester: Callable[..., BoltTester[Any]], items: list[Any], country: str, why: str
 ) -> None:
+    """And the error says why."""
     check = bolt_tester(Check(), *ORDER)
     check.give(["o-1", {"name": "Ann", "country": country}, items, None, 0, 7])
     assert check.emitted("priced") == check.emitted("buyers") == []
@@ -73,6 +74,7 @@ class Collector:
 
 
 def joined(*halves: Tuple) -> Collector:
+    """What a join does with them."""
     bolt, collector = Join(), Collector()
     bolt.prepare(Config(), Any, collector)  # type: ignore[arg-type]
     for half in halves:
@@ -103,6 +105,7 @@ def test_two_halves_are_one_order_anchored_to_both() -> None:
 
 
 def test_halves_of_two_attempts_are_not_joined() -> None:
+    """Though they are of one order."""
     assert joined(halves()[0], halves(root=78)[1]).emitted == []
 
 
@@ -111,6 +114,7 @@ ORDERS = [order(number) if number != POISON else order(number, {**TEA, "price": 
 
 
 def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
+    """The records of the sink topic."""
     return [json.loads(record.value() or b"") for record in kafka.records("order-totals")]
 
 

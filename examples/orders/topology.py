@@ -110,10 +110,6 @@ class Join(Bolt):
         super().prepare(config, context, collector)
         self._waiting: OrderedDict[int, tuple[float, Tuple]] = OrderedDict()
 
-    def metrics(self) -> dict[str, float]:
-        """`kstorm_own_halves_waiting`: orders of which one half is here."""
-        return {"halves_waiting": len(self._waiting)}
-
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """An order with what it costs."""
         declarer.declare("id", "customer", "amount", *_PLACE)
