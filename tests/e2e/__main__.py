@@ -97,6 +97,7 @@ def _story(
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
+    one.wait()
     begin = time.time()
     with console.status(one.name):
         one.do()

@@ -17,6 +17,8 @@ _AWAY_SECS: Final = 300.0
 class Disturbance:
     name: str
     do: Callable[[], object]
+    wait: Callable[[], object] = lambda: None
+    """Before it begins: for the moment at which it is to strike."""
 
 
 def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Disturbance]:
@@ -49,13 +51,13 @@ def _of_pods(release: Release) -> Iterator[Disturbance]:
     yield _deleted(release, release.trial.stateful, by_force, "--force")
     if holding := release.trial.holding:
         by_force = f"the pod of {holding} is deleted by force while it holds tuples"
-        yield Disturbance(by_force, lambda: _while_held(release, lambda: _delete_pod(release, holding, "--force")))
+        yield _deleted(release, holding, by_force, "--force", wait=partial(_await_held, release))
 
 
 def _of_rollouts(release: Release, next_tag: str) -> Iterator[Disturbance]:
     if holding := release.trial.holding:
         name = f"kubectl rollout restart of {holding} while it holds tuples"
-        yield Disturbance(name, lambda: _while_held(release, lambda: _roll_out_again(release, holding)))
+        yield Disturbance(name, lambda: _roll_out_again(release, holding), partial(_await_held, release))
     yield Disturbance("helm upgrade to a new image", lambda: release.upgrade(next_tag))
     yield Disturbance("helm rollback", release.roll_back)
     yield Disturbance("kstorm restart, all of it", lambda: release.kstorm("restart"))
@@ -76,8 +78,10 @@ def _scaled(release: Release, component: str, before: int, after: int) -> Distur
     return Disturbance(name, lambda: _scale(release, component, after))
 
 
-def _deleted(release: Release, component: str, name: str, *how: str) -> Disturbance:
-    return Disturbance(name, lambda: _delete_pod(release, component, *how))
+def _deleted(
+    release: Release, component: str, name: str, *how: str, wait: Callable[[], object] = lambda: None
+) -> Disturbance:
+    return Disturbance(name, lambda: _delete_pod(release, component, *how), wait)
 
 
 def _scale(release: Release, component: str, replicas: int) -> None:
@@ -88,11 +92,10 @@ def _delete_pod(release: Release, component: str, *how: str) -> None:
     release.kube.kubectl("delete", f"pod/{release.pods(component)[0]}", "--wait", *how)
 
 
-def _while_held(release: Release, do: Callable[[], object]) -> None:
+def _await_held(release: Release) -> None:
     """Raises `LocalError` if the bolt that is to hold tuples holds none for a minute: then nothing would be tried."""
     holding = release.trial.holding
     until(lambda: release.held(holding), 60, f"a tuple that {holding} holds")
-    do()
 
 
 def _roll_out_again(release: Release, component: str) -> None:

@@ -91,9 +91,10 @@ class Release:
         return f"statefulset/{self.trial.name}-{name}"
 
     def pods(self, component: str) -> list[str]:
-        """Names of a component's pods."""
+        """Names of a component's pods, but for those that are about to end."""
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/component={component}"
-        return [pod["metadata"]["name"] for pod in self.kube.items("pods", "-l", label)]
+        found = (pod["metadata"] for pod in self.kube.items("pods", "-l", label))
+        return [pod["name"] for pod in found if "deletionTimestamp" not in pod]
 
     def container_starts(self) -> dict[str, int]:
         """By pod of a component, how often its container was started again."""
