@@ -78,6 +78,7 @@ def audit(trial: Trial, bootstrap: str, sink: str, letters: str, patience: int =
     return Findings.from_json(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
 def test_undisturbed_nothing_is_wrong(
     trial: Trial, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually
