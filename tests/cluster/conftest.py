@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.kube import Kube
 from tests.e2e.release import Release
+from tests.e2e.wordcount import WORDCOUNT
 from tests.go_program import go_source
 
 TAG = "e2e-1"
@@ -35,7 +36,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
         kube, workdir = Kube(namespace), tmp_path_factory.mktemp(namespace)
         prepare(kube)
         try:
-            release = Release(kube, TAG, workdir, values)
+            release = Release(kube, WORDCOUNT, TAG, workdir, values)
             release.install()
             yield release
         finally:

@@ -9,7 +9,8 @@ import pytest
 from tests.cluster.conftest import TAG, Install
 from tests.cluster.keda import running_keda
 from tests.e2e.kube import until
-from tests.e2e.release import NAME, Release
+from tests.e2e.release import Release
+from tests.e2e.wordcount import WORDCOUNT
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -28,7 +29,7 @@ VALUES: dict[str, Any] = {
                     "enabled": True,
                     "maxReplicas": MOST,
                     "topic": "sentences",
-                    "consumerGroup": f"{NAME}.sentences",
+                    "consumerGroup": f"{WORDCOUNT.name}.sentences",
                     "lagThreshold": 2000,
                 }
             },
@@ -56,7 +57,7 @@ def test_a_bolt_is_scaled_by_what_waits_in_the_source(install: Install) -> None:
 
 def _pods(release: Release) -> int:
     """How many pods of split are ready, and none is about to end or to come."""
-    status = release.kube.get(f"deployment/{NAME}-split")["status"]
+    status = release.kube.get(f"deployment/{WORDCOUNT.name}-split")["status"]
     ready: int = status.get("readyReplicas", 0)
     return ready if ready == status.get("replicas") else -1
 

@@ -11,7 +11,8 @@ from tests.cluster.conftest import TAG, Install
 from tests.cluster.enforcer import Enforcer
 from tests.conftest import Eventually
 from tests.e2e.kube import Kube
-from tests.e2e.release import NAME, Release
+from tests.e2e.release import Release
+from tests.e2e.wordcount import WORDCOUNT
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -60,7 +61,9 @@ class Places:
     @property
     def servers(self) -> list[str]:
         """The release's Kafka and ZooKeeper."""
-        return [f"{NAME}-{name}.{NAMESPACE}.svc:{port}" for name, port in (("kafka", 9092), ("zookeeper", 2181))]
+        return [
+            f"{WORDCOUNT.name}-{name}.{NAMESPACE}.svc:{port}" for name, port in (("kafka", 9092), ("zookeeper", 2181))
+        ]
 
     @property
     def outside(self) -> str:

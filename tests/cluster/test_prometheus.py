@@ -11,7 +11,8 @@ import pytest
 from tests.cluster.conftest import Install, define
 from tests.cluster.prometheus import Prometheus
 from tests.conftest import Eventually
-from tests.e2e.release import NAME, Release
+from tests.e2e.release import Release
+from tests.e2e.wordcount import WORDCOUNT
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -59,7 +60,7 @@ def watched(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_every_pod_is_scraped(watched: Watched, eventually: Eventually) -> None:
     """Those of the spout, the bolts, the ackers and the pipeline; the servers have no metrics."""
-    label = f"app.kubernetes.io/instance={NAME},app.kubernetes.io/component in (spout,bolt,acker,pipeline)"
+    label = f"app.kubernetes.io/instance={WORDCOUNT.name},app.kubernetes.io/component in (spout,bolt,acker,pipeline)"
     pods = {pod["metadata"]["name"] for pod in watched.release.kube.items("pods", "-l", label)}
     assert len(pods) == 6
     eventually(lambda: watched.prometheus.targets() == dict.fromkeys(pods, "up"), 60)
@@ -67,7 +68,7 @@ def test_every_pod_is_scraped(watched: Watched, eventually: Eventually) -> None:
 
 def test_every_panel_of_the_dashboard_has_data(watched: Watched, eventually: Eventually) -> None:
     """Each of its expressions gives a number, with the variables filled in as Grafana does."""
-    found = watched.release.kube.get(f"configmap/{NAME}-dashboard")["data"][f"{NAME}.json"]
+    found = watched.release.kube.get(f"configmap/{WORDCOUNT.name}-dashboard")["data"][f"{WORDCOUNT.name}.json"]
     panels = [panel for panel in json.loads(found)["panels"] if panel["type"] != "row"]
     assert len(panels) == 14
     for panel in panels:
@@ -91,7 +92,7 @@ def test_every_rule_is_evaluated_and_none_fires(watched: Watched, eventually: Ev
 
 def test_a_dead_letter_is_told_of(watched: Watched, eventually: Eventually) -> None:
     """A message that is no text, from the source topic to the alert."""
-    watched.release.kube.kubectl("exec", "feed", "--", "python3", "-c", WRITE, f"{NAME}-kafka:9092")
+    watched.release.kube.kubectl("exec", "feed", "--", "python3", "-c", WRITE, f"{WORDCOUNT.name}-kafka:9092")
     told = {("KstormDeadLetters", "sentences put messages into the dead letters")}
     eventually(lambda: watched.prometheus.firing() == told, 60)
 

@@ -13,9 +13,13 @@ from kstorm.local.cli import run_command
 from tests.e2e.disturbances import Disturbance, disturbances
 from tests.e2e.images import make_images
 from tests.e2e.kube import Kube, until
+from tests.e2e.orders import ORDERS
 from tests.e2e.outcome import E2eOutcome, Episode
+from tests.e2e.page import check_page, write_page
 from tests.e2e.release import Release
+from tests.e2e.wordcount import WORDCOUNT
 
+_TRIALS = {trial.name: trial for trial in (WORDCOUNT, ORDERS)}
 _SETTLE_SECS = 10.0
 """After a disturbance, so that what it replays is told from what the next one does."""
 
@@ -23,10 +27,11 @@ _SETTLE_SECS = 10.0
 def main() -> int:
     """Runs it; 0 well, 1 something is not as promised, 2 it could not be run."""
     parser = argparse.ArgumentParser(
-        prog="./run e2e", description="Install word count on the cluster of KUBECONFIG, disturb it, and audit the sink."
+        prog="./run e2e", description="Install a topology on the cluster of KUBECONFIG, disturb it, and audit the sink."
     )
+    parser.add_argument("--topology", choices=_TRIALS, default=WORDCOUNT.name, help="which one (default wordcount)")
     parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no pipeline, no upgrade")
-    parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="sentences a second (default 40)")
+    parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="messages a second (default 40)")
     parser.add_argument(
         "--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)"
     )
@@ -40,8 +45,8 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, console: Console) -> int:
-    if arguments.report is not None and not arguments.report.exists():
-        raise ConfigError(f"--report {arguments.report}: there is no such page to write into")
+    if arguments.report is not None:
+        check_page(arguments.report, arguments.topology)
     kube = Kube(arguments.namespace)
     version = kube.kubectl("version")
     if kube.kubectl("get", "namespace", arguments.namespace, "--ignore-not-found"):
@@ -50,7 +55,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     whole = False
     try:
         with tempfile.TemporaryDirectory(prefix="kstorm-e2e-") as workdir:
-            release = Release(kube, tags[0], Path(workdir))
+            release = Release(kube, _TRIALS[arguments.topology], tags[0], Path(workdir))
             outcome = _story(release, tags[-1], arguments, console, version)
         whole = True
     finally:
@@ -59,7 +64,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
             kube.kubectl("delete", "namespace", arguments.namespace, "--ignore-not-found", "--wait", timeout=300)
     outcome.show(console)
     if arguments.report is not None:
-        outcome.write(arguments.report)
+        write_page(outcome, arguments.report)
     return 1 if list(outcome.faults()) else 0
 
 
@@ -71,13 +76,13 @@ def _story(
         release.install()
     console.print(f"installed and ready after {time.monotonic() - began:.0f} s")
     release.feed(arguments.rate)
-    until(lambda: release.samples()[-1].sink > 0, 120, "the first word in the sink")
+    until(lambda: release.samples()[-1].sink > 0, 120, "the first record in the sink")
     episodes = [_episode(release, one, console) for one in disturbances(release, arguments.short, next_tag)]
     samples = release.samples()
     posted = release.stop_feeding()
     with console.status("the audit"):
-        audit = release.audit()
-        counted = release.audit_tables(audit["counts"])
+        findings = release.audit()
+        counted = release.audit_tables(findings.truth)
         audited = release.account()
     with console.status("helm test"):
         release.test()
@@ -87,10 +92,12 @@ def _story(
             release.kill()
         console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
-    return E2eOutcome(episodes, samples, audit, counted, audited, posted, left, _circumstances(version, arguments.rate))
+    told = _circumstances(version, arguments.rate)
+    return E2eOutcome(release.trial, episodes, samples, findings, counted, audited, posted, left, told)
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
+    one.wait()
     begin = time.time()
     with console.status(one.name):
         one.do()
@@ -105,7 +112,7 @@ def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
 
 def _circumstances(version: str, rate: float) -> str:
     server = next((line.split()[-1] for line in version.splitlines() if line.startswith("Server")), "of no version")
-    return f"Kubernetes {server}, {rate:g} sentences a second"
+    return f"Kubernetes {server}, {rate:g} messages a second"
 
 
 if __name__ == "__main__":

@@ -45,9 +45,10 @@ class Kube:
     def run_pod(
         self, name: str, image: str, command: list[str], files: Mapping[str, str], claim: str | None = None
     ) -> None:
-        """Starts a pod with these files in /inside; it is not started again when it ends. Replaces one of that name.
+        """Starts a pod with these files below /inside, where it begins; it is not started again when it ends. Replaces one of
+        that name.
 
-        `claim` names a volume that it may read at /data.
+        `files` are by path. `claim` names a volume that it may read at /data.
         """
         self.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--ignore-not-found", "--wait")
         security = {
@@ -55,8 +56,10 @@ class Kube:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         }
+        keys = {path: path.replace("/", ".") for path in files}  # a ConfigMap's keys have no slash
+        items = [{"key": key, "path": path} for path, key in keys.items()]
         volumes: list[Mapping[str, Any]] = [
-            {"name": "inside", "configMap": {"name": name}},
+            {"name": "inside", "configMap": {"name": name, "items": items}},
             {"name": "tmp", "emptyDir": {}},
         ]
         mounts: list[Mapping[str, Any]] = [
@@ -71,6 +74,7 @@ class Kube:
             "image": image,
             "imagePullPolicy": "IfNotPresent",
             "command": command,
+            "workingDir": "/inside",
             "securityContext": security,
             "volumeMounts": mounts,
         }
@@ -87,7 +91,8 @@ class Kube:
                 "volumes": volumes,
             },
         }
-        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)}, pod)
+        data = {keys[path]: text for path, text in files.items()}
+        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}, pod)
 
     def await_end(self, pod: str, timeout: float) -> str:
         """What a pod printed, once it has ended well. Raises `LocalError` with what it printed if it ended otherwise."""
@@ -114,6 +119,13 @@ def until(condition: Callable[[], object], timeout: float, what: str) -> None:
 def in_checkout(path: str) -> Path:
     """A file or folder of the checkout."""
     return Path(__file__).parents[2] / path
+
+
+def inside(*modules: str) -> dict[str, str]:
+    """The files that a pod needs to run modules of `tests.e2e.inside`, by their paths."""
+    packages = ("tests", "tests/e2e", "tests/e2e/inside")
+    paths = [f"{package}/__init__.py" for package in packages] + [f"tests/e2e/inside/{name}.py" for name in modules]
+    return {path: in_checkout(path).read_text() for path in paths}
 
 
 def run(command: list[str], stdin: str | None = None, timeout: float = 60) -> str:

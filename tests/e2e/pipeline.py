@@ -5,32 +5,35 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from kstorm.errors import LocalError
 from kstorm.local.audit import Audited, read_audit
-from tests.e2e.kube import Kube, until
+from tests.e2e.kube import Kube, inside, until
+from tests.e2e.trial import Tables
 
-VALUES: Final = Path(__file__).with_name("pipeline-values.yaml")
 _PATIENCE_SECS: Final = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
+    """A number for each key, by the messages and by the pipeline."""
+
+    unit: str
+    """What the numbers count, such as `words`."""
     truth: Counter[str]
-    """In the messages."""
+    """By the messages."""
     gold: Counter[str]
-    """By the table of counts."""
+    """By the table."""
     quarantined: int
     """Records that the pipeline could not read."""
 
     def faults(self) -> Iterator[str]:
         missing, extra = self.truth - self.gold, self.gold - self.truth
         if missing:
-            yield f"the tables lack {missing.total():,} words, such as {', '.join(sorted(missing)[:5])}"
+            yield f"the tables lack {missing.total():,} {self.unit}, such as {', '.join(sorted(missing)[:5])}"
         if extra:
-            yield f"the tables count {extra.total():,} words too many, such as {', '.join(sorted(extra)[:5])}"
+            yield f"the tables count {extra.total():,} {self.unit} too many, such as {', '.join(sorted(extra)[:5])}"
         if self.quarantined:
             yield f"{self.quarantined:,} records of the sink are in quarantine"
 
@@ -38,8 +41,8 @@ class Counted:
 class Pipeline:
     """Disturbs and audits it."""
 
-    def __init__(self, kube: Kube, release: str) -> None:
-        self._kube, self._release = kube, release
+    def __init__(self, kube: Kube, release: str, tables: Tables) -> None:
+        self._kube, self._release, self._tables = kube, release, tables
         self._name = f"{release}-pipeline"
 
     def delete(self, part: str) -> None:
@@ -61,14 +64,14 @@ class Pipeline:
         until(has_written, 240, "a batch of the pipeline")
 
     def audit(self, image: str, truth: dict[str, int]) -> Counted:
-        """Compares the table of counts with what the messages have; see `inside/tables.py`."""
-        script = (Path(__file__).parent / "inside" / "tables.py").read_text()
-        command = ["/opt/kstorm/bin/python", "/inside/tables.py", "/data/tables"]
-        command += [str(sum(truth.values())), str(_PATIENCE_SECS)]
-        self._kube.run_pod("tables", image, command, {"tables.py": script}, claim=self._name)
+        """Compares a table with what the messages have; see `inside/tables.py`."""
+        tables = self._tables
+        command = ["/opt/kstorm/bin/python", "-m", "tests.e2e.inside.tables", "/data/tables", tables.table]
+        command += [tables.key, tables.number, str(sum(truth.values())), str(_PATIENCE_SECS)]
+        self._kube.run_pod("tables", image, command, inside("tables"), claim=self._name)
         printed = self._kube.await_end("tables", 900)
         found = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"')))
-        return Counted(Counter(truth), Counter(found["gold"]), found["quarantined"])
+        return Counted(tables.unit, Counter(truth), Counter(found["gold"]), found["quarantined"])
 
     def account(self) -> Audited:
         """Has the chart's CronJob account for every message, now."""

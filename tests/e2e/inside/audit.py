@@ -1,89 +1,60 @@
-"""Runs in a pod: compares each word of each source message with the records of the sink.
+"""Reads source, sink and dead letters in a pod, and prints what a tally makes of them.
 
-    python audit.py SERVERS SOURCE SINK PATIENCE
+    python -m tests.e2e.inside.words SERVERS SOURCE SINK LETTERS PATIENCE
 
-The sink's records are JSON with `word`, its `count`, and `id`, "partition-offset-position" of a word in the source. Reads until
-every word is there, or until for PATIENCE seconds none came. Prints one line of JSON. Knows nothing of kstorm.
+(or another module with a truth.) Reads until everything is there, or until for PATIENCE seconds nothing came. Prints one line of
+JSON: `Findings`.
 """
 
-import json
 import sys
 import time
-from collections import Counter
+from typing import cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from tests.e2e.inside.tally import Output, Place, Tally, Truth
 
 
-def main() -> None:
-    servers, source, sink, patience = sys.argv[1:]
-    came, expected, counts = _read_source(servers, source)
-    missing, strange, copies = set(expected), 0, Counter[int]()
-    finished: dict[str, int] = {}
-    highest: dict[str, int] = {}
-    reader = _reader(servers, sink)
+def audit(truth: Truth) -> None:
+    """What the module of a truth does when it is run."""
+    servers, source, sink, letters, patience = sys.argv[1:]
+    tally = Tally(truth)
+    _read_source(servers, source, tally)
+    reader = _reader(servers, sink, letters)
     last_news = time.monotonic()
     while True:
         polled = [message for message in reader.consume(5000, 2.0) if not message.error()]
         for message in polled:
-            record = json.loads(message.value() or b"null")
-            place, word = record["id"], record["word"]
-            highest[word] = max(record["count"], highest.get(word, 0))
-            if place in missing:
-                missing.remove(place)
-                sentence = place.rpartition("-")[0]
-                finished[sentence] = max(message.timestamp()[1], finished.get(sentence, 0))
-                last_news = time.monotonic()
-            elif place in expected:
-                copies[message.timestamp()[1] // 1000] += 1
+            last_news = time.monotonic()
+            if message.topic() == letters:
+                tally.take_letter(message.value() or b"")
             else:
-                strange += 1
-        if not polled and (not missing or time.monotonic() - last_news > float(patience)):
+                tally.take_output(_output(message))
+        if not polled and (tally.complete or time.monotonic() - last_news > float(patience)):
             break
-    outcome = {
-        "sentences": len(came),
-        "slowest": _slowest(came, finished),
-        "words": len(expected),
-        "counts": counts,
-        "lost": len(missing),
-        "some_lost": sorted(missing)[:10],
-        "strange": strange,
-        "miscounted": sorted(word for word, count in counts.items() if highest.get(word) != count)[:10],
-        "copies": {str(second): count for second, count in sorted(copies.items())},
-    }
-    print(json.dumps(outcome), flush=True)
+    print(tally.findings().to_json(), flush=True)
 
 
-def _slowest(came: dict[str, int], finished: dict[str, int]) -> list[tuple[float, float]]:
-    """Of the messages that came within a second the one that took longest: when it came, and when its last word was there."""
-    found: dict[int, tuple[float, float]] = {}
-    for sentence, end in finished.items():
-        begin = came[sentence]
-        second, slowest = begin // 1000, found.get(begin // 1000, (0.0, 0.0))
-        if (end - begin) / 1000 > slowest[1] - slowest[0]:
-            found[second] = begin / 1000, end / 1000
-    return sorted(found.values())
+def _output(message: Message) -> Output:
+    headers = dict(cast("list[tuple[str, bytes]]", message.headers() or []))
+    return Output(message.value() or b"", headers, message.timestamp()[1])
 
 
-def _read_source(servers: str, topic: str) -> tuple[dict[str, int], set[str], Counter[str]]:
-    """When each message came, in ms; the ids of all words, and how often each word occurs."""
+def _read_source(servers: str, topic: str, tally: Tally) -> None:
     reader = _reader(servers, topic)
-    places = reader.assignment()
-    ends = {place.partition: reader.get_watermark_offsets(place, timeout=10)[1] for place in places}
-    came: dict[str, int] = {}
-    words, counts = set[str](), Counter[str]()
-    while len(came) < sum(ends.values()):
+    ends = [reader.get_watermark_offsets(place, timeout=30) for place in reader.assignment()]
+    left = sum(end - begin for begin, end in ends)
+    while left:
         for message in reader.consume(5000, 1.0):
             if message.error():
                 continue
-            where = f"{topic}-{message.partition()}-{message.offset()}"
-            came[where] = message.timestamp()[1]
-            text = (message.value() or b"").decode().split()
-            words.update(f"{where}-{position}" for position in range(len(text)))
-            counts.update(text)
-    return came, words, counts
+            left -= 1
+            place = Place(topic, message.partition() or 0, message.offset() or 0)
+            tally.add_message(place, message.value() or b"", message.timestamp()[1])
 
 
-def _reader(servers: str, topic: str) -> Consumer:
+def _reader(servers: str, *topics: str) -> Consumer:
+    """Reads topics from their beginning, committed records only."""
     reader = Consumer(
         {
             "bootstrap.servers": servers,
@@ -92,10 +63,7 @@ def _reader(servers: str, topic: str) -> Consumer:
             "isolation.level": "read_committed",
         }
     )
-    partitions = reader.list_topics(topic, timeout=30).topics[topic].partitions
-    reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+    known = reader.list_topics(timeout=30).topics
+    places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
+    reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places])
     return reader
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,10 @@
-"""Runs in a pod: posts lines of text at a steady rate until /tmp/stop is there, and prints how far the sink has come.
+"""Runs in a pod: posts lines of text at a steady rate, and prints how far the sink has come.
 
-    python feed.py SERVERS SOURCE SINK RATE
+    python -m tests.e2e.inside.feed SERVERS SOURCE SINK RATE LINES STOP
 
-A line of JSON every quarter of a second: `at` (seconds since 1970), `sent`, `taken` (by Kafka), `sink` (records there).
-Knows nothing of kstorm.
+Posts the lines of the file LINES, again and again, until there is a file STOP. In a line `{message-number}` stands for the number
+of messages before it. Prints a line of JSON every quarter of a second: `at` (seconds since 1970), `sent`, `taken` (by Kafka),
+`sink` (records there). Knows nothing of kstorm.
 """
 
 import itertools
@@ -15,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 _EVERY_SECS = 0.25
-_STOP = Path("/tmp/stop")
+_NUMBER = "{message-number}"
 
 
 class Feed:
@@ -29,12 +30,14 @@ class Feed:
         self._consumer = Consumer({**patient, "group.id": "e2e-feed", "socket.timeout.ms": 2000})
         self._taken = self._sent = self._end = 0
 
-    def run(self, lines: list[str], rate: float) -> None:
+    def run(self, lines: list[str], rate: float, stop: Path) -> None:
         began, told = time.monotonic(), 0.0
         for line in itertools.cycle(lines):
-            if _STOP.exists():
+            if stop.exists():
                 break
-            self._producer.produce(self._source, line.encode(), on_delivery=self._delivered)
+            self._producer.produce(
+                self._source, line.replace(_NUMBER, str(self._sent)).encode(), on_delivery=self._delivered
+            )
             self._sent += 1
             while (ahead := began + self._sent / rate - time.monotonic()) > 0:
                 self._producer.poll(min(ahead, 0.05))
@@ -67,9 +70,9 @@ class Feed:
 
 
 def main() -> None:
-    servers, source, sink, rate = sys.argv[1:]
-    text = Path(__file__).with_name("text.txt").read_text()
-    Feed(servers, source, sink).run([line for line in text.splitlines() if line.split()], float(rate))
+    servers, source, sink, rate, lines, stop = sys.argv[1:]
+    some = [line for line in Path(lines).read_text().splitlines() if line.split()]
+    Feed(servers, source, sink).run(some, float(rate), Path(stop))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Runs in a pod of the pipeline's image: reads how often each word occurs by the pipeline's tables.
+"""Runs in a pod of the pipeline's image: reads a number for each key of one of the pipeline's tables.
 
-    python tables.py TABLES EXPECTED PATIENCE
+    python -m tests.e2e.inside.tables TABLES TABLE KEY NUMBER EXPECTED PATIENCE
 
-Reads again until the counts add up to EXPECTED, or until for PATIENCE seconds they have not changed. Prints one line of JSON.
+KEY is a column, and NUMBER an expression of SQL. Reads again until the numbers add up to EXPECTED, or until for PATIENCE seconds
+they have not changed. Prints one line of JSON.
 """
 
 import json
@@ -17,7 +18,7 @@ _EVERY_SECS = 3.0
 
 
 def main() -> None:
-    place, expected, patience = sys.argv[1:]
+    place, table, key, number, expected, patience = sys.argv[1:]
     settings = Settings(
         tables=place, jars=find_jars("jars", "/opt/jars/*.jar"), master="local[1]", driver_memory="512m"
     )
@@ -26,7 +27,8 @@ def main() -> None:
     last_news = time.monotonic()
     while sum(found.values()) != int(expected) and time.monotonic() - last_news < float(patience):
         time.sleep(_EVERY_SECS)
-        before, found = found, {row.word: row.occurrences for row in tables.read(spark, "word_counts").collect()}
+        rows = tables.read(spark, table).selectExpr(f"{key} AS key", f"{number} AS number").collect()
+        before, found = found, {row.key: row.number for row in rows}
         if found != before:
             last_news = time.monotonic()
     print(json.dumps({"gold": found, "quarantined": tables.count(spark, "quarantine")}), flush=True)

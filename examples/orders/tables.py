@@ -1,0 +1,22 @@
+"""The tables of the orders: `kstorm-pipeline run --pipeline examples.orders.tables:pipeline --topic order-totals …`.
+
+customers    one row per customer: what he has bought, in how many orders, and the total that the topology wrote last
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline import Pipeline, json_records
+
+pipeline = Pipeline(
+    records=json_records(
+        "id STRING NOT NULL, customer STRING NOT NULL, amount DECIMAL(18,2) NOT NULL, orders BIGINT NOT NULL, "
+        "total DECIMAL(18,2) NOT NULL"
+    )
+)
+
+
+@pipeline.gold("customers", keys=["customer"], add=["amount", "orders"], latest=["total"], order="sink")
+def customers(fresh: DataFrame) -> DataFrame:
+    """Each order counts once, by the lineage of its record, whatever guarantee the topology has."""
+    return fresh.withColumn("orders", sf.lit(1))

@@ -1,0 +1,52 @@
+"""The end-to-end run's own values make a release of each topology that Kubernetes would take."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.chart.conftest import CHART, KUBERNETES, environment, one, pod_specs
+from tests.e2e.orders import ORDERS
+from tests.e2e.release_values import ReleaseValues
+from tests.e2e.trial import Trial
+from tests.e2e.wordcount import WORDCOUNT
+
+Helm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.parametrize("pipeline", [False, True], ids=["without pipeline", "with pipeline"])
+@pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
+def test_a_release_of_each(helm: Helm, trial: Trial, pipeline: bool, tmp_path: Path) -> None:
+    """Its components are those that are disturbed; the pipeline reads its sink, by its tables; helm's test sends its message."""
+    place = ["--kube-version", KUBERNETES, "--set-string", "image.tag=e2e-1"]
+    done = helm("template", trial.name, str(CHART), *ReleaseValues(trial, tmp_path, {}).options(pipeline), *place)
+    assert done.returncode == 0, done.stderr
+    objects: list[dict[str, Any]] = [found for found in yaml.safe_load_all(done.stdout) if found is not None]
+    for each in objects:
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+    components = {
+        each["metadata"]["labels"]["kstorm.io/component"]
+        for each in objects
+        if each["kind"] in ("Deployment", "StatefulSet") and "kstorm.io/component" in each["metadata"]["labels"]
+    }
+    assert components == {trial.spout, *trial.bolts, "acker"}
+    assert {trial.stateless, trial.stateful} <= components
+    assert not trial.holding or trial.holding in components
+    probe = one(objects, "Pod", f"{trial.name}-test")
+    assert f"--message={trial.probe}" in probe["spec"]["containers"][0]["args"]
+    driver = pod_specs(objects).get(f"Deployment/{trial.name}-pipeline")
+    assert (driver is not None) == pipeline
+    if driver is not None:
+        variables = environment(driver["containers"][0])
+        assert trial.sink in variables.values()
+        assert trial.tables.definition in variables.values()
+
+
+@pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
+def test_what_is_fed_fits_into_a_pod(trial: Trial) -> None:
+    """`kubectl apply` keeps a copy of the ConfigMap in an annotation, and Kubernetes no annotations above 256 KiB."""
+    assert len("\n".join(trial.lines()).encode()) < 160_000

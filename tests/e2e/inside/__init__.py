@@ -1,0 +1,1 @@
+"""What runs in pods: it feeds and audits, with plain clients."""
