@@ -393,22 +393,3 @@ def test_the_audit_logs_in_to_kafka_as_the_driver_does(render: Render) -> None:
     mounts = {"kafka", "data", "tmp"}
     assert {each["name"] for each in container["volumeMounts"]} >= mounts
     assert "KSTORM_PIPELINE_ZOOKEEPER" not in environment(container)
-
-
-def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
-    """Where it asks ZooKeeper at all: as the services do, with the same files. The driver, which asks nothing there, has none."""
-    tls = {"enabled": True, "existingSecret": "zookeeper-tls", "clientCertificate": True}
-    values = {"zookeeper": {"existingSecret": {"name": ""}, "tls": tls | {"keyPasswordKey": ""}}}
-    objects = render(AUDITED | values, base="tls-sasl")
-    (container,) = auditing(objects)["containers"]
-    split = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]
-    given = environment(container)
-    assert given["KSTORM_PIPELINE_ZOOKEEPER_TLS"] == environment(split)["KSTORM_ZOOKEEPER_TLS"]
-    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "zookeeper-tls"]
-    assert mount in split["volumeMounts"]
-    (volume,) = [each for each in auditing(objects)["volumes"] if each["name"] == "zookeeper-tls"]
-    assert volume["secret"]["secretName"] == "zookeeper-tls"
-    assert given.keys() <= KNOWN
-    assert "zookeeper-tls" not in str(driver_of(objects))
-    logged_in = auditing(render(AUDITED, base="tls-sasl"))
-    assert "zookeeper-tls" not in str(logged_in)

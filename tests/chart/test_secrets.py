@@ -86,6 +86,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         FROM,
     ),
     (
+        {"defaults": {"extraEnv": variable("KSTORM_ZOOKEEPER_TLS", f'{{"keyfile_password": "{CANARY}"}}')}},
+        "defaults.extraEnv has KSTORM_ZOOKEEPER_TLS",
+        FROM,
+    ),
+    (
         {"pipeline": {"tables": f"s3a://id:{CANARY}@bucket/words"}},
         "pipeline.tables has a login in its URL",
         "give it as variables of pipeline.extraEnv, by valueFrom.secretKeyRef",
@@ -126,6 +131,8 @@ def test_a_secret_is_refused(template: Template, more: dict[str, Any], says: str
         {"defaults": {"extraEnv": variable("DB_PASSWORD_FILE", "/etc/db/password")}},
         {"defaults": {"extraEnv": variable("MAX_TOKENS", "4096")}},
         {"defaults": {"extraEnv": variable("KSTORM_ZOOKEEPER_AUTH_FILE", "/etc/zookeeper/auth")}},
+        {"zookeeper": {"tls": {"keyPasswordKey": "passphrase"}}},
+        {"pipeline": {"extraEnv": variable("KSTORM_PIPELINE_ZOOKEEPER_TLS", '{"keyfile_password_file": "/etc/zk/password"}')}},
         {"defaults": {"extraEnv": variable("ASK_FOR_PASSWORD", "true")}},
     ],
     ids=lambda part: str(part)[:60],

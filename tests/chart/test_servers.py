@@ -8,6 +8,7 @@ import pytest
 from kstorm.cli.shape import parse_shape
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
+from tests.chart.test_pipeline import AUDITED, KNOWN, auditing, driver_of
 
 PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 
@@ -65,6 +66,25 @@ def test_tls_to_zookeeper(render: Render) -> None:
         assert json.loads(environment(container)["KSTORM_ZOOKEEPER_TLS"]) == says
     split = one(render(), "Deployment", "wordcount-split")
     assert "KSTORM_ZOOKEEPER_TLS" not in environment(split["spec"]["template"]["spec"]["containers"][0])
+
+
+def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
+    """Where it asks ZooKeeper at all: as the services do, with the same files. The driver, which asks nothing there, has none."""
+    tls = {"enabled": True, "existingSecret": "zookeeper-tls", "clientCertificate": True}
+    values = {"zookeeper": {"existingSecret": {"name": ""}, "tls": tls | {"keyPasswordKey": ""}}}
+    objects = render(AUDITED | values, base="tls-sasl")
+    (container,) = auditing(objects)["containers"]
+    split = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]
+    given = environment(container)
+    assert given["KSTORM_PIPELINE_ZOOKEEPER_TLS"] == environment(split)["KSTORM_ZOOKEEPER_TLS"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "zookeeper-tls"]
+    assert mount in split["volumeMounts"]
+    (volume,) = [each for each in auditing(objects)["volumes"] if each["name"] == "zookeeper-tls"]
+    assert volume["secret"]["secretName"] == "zookeeper-tls"
+    assert given.keys() <= KNOWN
+    assert "zookeeper-tls" not in str(driver_of(objects))
+    logged_in = auditing(render(AUDITED, base="tls-sasl"))
+    assert "zookeeper-tls" not in str(logged_in)
 
 
 def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:
