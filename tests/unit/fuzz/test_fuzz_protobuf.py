@@ -96,7 +96,7 @@ def classes() -> tuple[Any, Any]:
     )
     pool = descriptor_pool.Default()
     pool.Add(file)
-    return tuple(GetMessageClass(pool.FindMessageTypeByName(f"fuzz.{name}")) for name in ("Tree", "Open"))  # type: ignore[return-value]
+    return tuple(GetMessageClass(pool.FindMessageTypeByName(f"fuzz.{name}")) for name in ("Tree", "Open"))
 
 
 TREE, OPEN = classes()
@@ -160,14 +160,9 @@ def reading() -> Iterator[Callable[..., Any]]:
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) -> None:
     kind, field, body = BOMBS[name]
-    what = (
-        "4,000,000 fields, be they there or not" if name == "wide messages" else "400,000 values, those within others"
-    )
 
     def read() -> None:
-        with pytest.raises(
-            ValueError, match="more than 4,000,000 fields, be they there or not|more than 400,000 values"
-        ):
+        with pytest.raises(ValueError, match=r"more than (4,000,000 fields, be they there or not|400,000 values)"):
             reading(kind, field, body)
 
     began = time.process_time()
@@ -219,7 +214,7 @@ def test_what_is_in_an_any_of_an_unknown_type_is_not_unpacked(reading: Callable[
 
 @pytest.mark.parametrize("body", [b"\x13" * 1000, b"\x9b\x06" * 1000, b"\x43" * 1000], ids=str)
 def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="deep within each other|ends too early"):
+    with pytest.raises(ValueError, match=r"deep within each other|ends too early"):
         reading(TREE, "one", body, most_values=10)
 
 

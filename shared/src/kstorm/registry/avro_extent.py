@@ -21,6 +21,8 @@ _SHORTEST: Final = 6
 """Bytes of a record: what tells the schema, and one. What has fewer is refused by the deserializer."""
 _LONGEST_NUMBER: Final = 10
 _MASK: Final = 2**64 - 1
+_SMALL: Final = frozenset(range(0, 128, 2))
+"""The first bytes of numbers that have no second one, and are not negative."""
 _BY_GUID: Final = 1
 """The first byte of a record whose schema is told by 16 bytes, not by 4."""
 
@@ -49,7 +51,7 @@ class AvroExtent:
         told = SchemaId("AVRO")
         told.from_bytes(BytesIO(head))
         ask = self._client
-        schema = ask.get_schema_by_guid(str(told.guid)) if told.guid else ask.get_schema(told.id)
+        schema = ask.get_schema_by_guid(str(told.guid)) if told.id is None else ask.get_schema(told.id)
         plan = plan_of(self._parse(schema))
         made = self._plans[head] = plan, plan.harmless(self._most)
         return made
@@ -86,14 +88,14 @@ class _Walk:
         for _ in range(times if ops else 0):
             for step, what in ops:
                 while step is UNION:
-                    branch, at = self._number(at)
+                    branch, at = (data[at] >> 1, at + 1) if data[at] in _SMALL else self._number(at)
                     step, what = what[branch]
                 if step is FIXED:
                     at += what
                 elif step is NUMBER:
                     at = at + 1 if data[at] < 128 else self._number(at)[1]
                 elif step is BYTES or step is DECIMAL:
-                    length, at = self._number(at)
+                    length, at = (data[at] >> 1, at + 1) if data[at] in _SMALL else self._number(at)
                     if length < 0 or (step is DECIMAL and length > MOST_DECIMAL_BYTES):
                         raise _wrong_length(step, length)
                     at += length

@@ -47,12 +47,11 @@ class ProtobufExtent:
             return
         told = SchemaId("PROTOBUF")
         start = told.from_bytes(BytesIO(data)).tell()
-        if (
-            told.guid is None
-        ):  # as long as it is not there, the message is shown again and again: it is not walked over for nothing
-            self._client.get_schema(told.id, None, "serialized")
-        else:
+        # As long as the schema is not there, the message is shown again and again: it is not walked over for nothing.
+        if told.id is None:
             self._client.get_schema_by_guid(str(told.guid), "serialized")
+        else:
+            self._client.get_schema(told.id, None, "serialized")
         count(self._kinds, data, start, self._most)
 
 
