@@ -1,9 +1,18 @@
-"""How much memory a call takes, in C too, and how many values there are in what it makes."""
+"""How much memory a call takes, in C too, how many values there are in what it makes, and what a spout does with it."""
 
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from confluent_kafka import Message
+
+from kstorm.kafka import KafkaHosts, SchemeAsMultiScheme, SpoutConfig
+from kstorm.kafka.partition_manager import PartitionManager
+from kstorm.kafka.ports import Partition, SourceMessage
+from kstorm.kafka.scheme import Scheme
+from tests.unit.kafka.conftest import FakeCollector
 
 TO_SPARE: Final = 100_000_000
 """Bytes: what decoding anything may take."""
@@ -40,3 +49,18 @@ def counted(value: Any) -> int:
     if isinstance(value, dict):
         return 1 + len(value) + sum(map(counted, value.values()))
     return 1 + sum(map(counted, value)) if isinstance(value, list | tuple) else 1
+
+
+def read_all(scheme: Scheme, values: list[bytes]) -> tuple[list[Any], list[Any]]:
+    """Dead letters and tuples of these messages, when the schema of the first is known or asked for."""
+    collector = FakeCollector()
+    rows: list[Any] = []
+    config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=SchemeAsMultiScheme(scheme))
+    manager = PartitionManager(Partition("t", 0), config, cast("Any", collector), offset=0)
+    manager.fill([cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values)])
+    deadline = time.monotonic() + 20
+    while len(collector.letters) + len(rows) < len(values):
+        manager.take(0.0, 9, 9, rows, [])
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    return collector.letters, rows

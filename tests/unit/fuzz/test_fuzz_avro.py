@@ -19,7 +19,7 @@ from kstorm.registry import AvroScheme, SchemaRegistry
 from kstorm.registry.avro_extent import count
 from kstorm.registry.avro_plan import MOST_DECIMAL_BYTES, MOST_LEVELS, plan_of
 from tests.registry_stub import RegistryStub
-from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of
+from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of, read_all
 
 HEAD = b"\x00\x00\x00\x00\x01"
 
@@ -127,6 +127,21 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     began = time.process_time()
     assert memory_of(read) < 20_000_000
     assert time.process_time() - began < 5
+
+
+def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(reading: Callable[..., Any], stub: RegistryStub) -> None:
+    good = number(1) + b"\0"
+    assert reading(array("null"), good) == [None]
+    scheme = AvroScheme(SchemaRegistry(stub.url), "a")
+    scheme.open()
+    try:
+        letters, rows = read_all(scheme, [HEAD + number(2**40) + b"\0", HEAD + good])
+    finally:
+        scheme.close()
+    ((offset, reason),) = [(letter.offset, letter.reason) for letter in letters]
+    assert offset == 0
+    assert "more than 400,000 values" in reason
+    assert rows == [[[None]]]
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 5000, 1_000_000])

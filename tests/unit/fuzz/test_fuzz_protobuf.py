@@ -218,6 +218,20 @@ def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]
         reading(TREE, "one", body, most_values=10)
 
 
+def test_what_waits_for_its_schema_is_not_walked_over() -> None:
+    """It is shown again and again meanwhile, and nothing is given up."""
+    scheme = ProtobufScheme(SchemaRegistry("http://127.0.0.1:1"), TREE, "trees")
+    scheme.open()
+    try:
+        began = time.process_time()
+        for _ in range(20):
+            with pytest.raises(NotYetError):
+                scheme.deserialize(HEAD + BOMBS["empty messages"][2])
+        assert time.process_time() - began < 3
+    finally:
+        scheme.close()
+
+
 def test_what_is_short_is_not_walked_over() -> None:
     """Unless there may be types of which nothing is known."""
     client: Any = None  # is asked for the schema first: without, nothing can be walked over
