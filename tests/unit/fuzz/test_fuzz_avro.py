@@ -188,6 +188,13 @@ def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) ->
         reading(array("int"), number(most + 1) + b"\x7f" * (most + 1) + b"\0")
 
 
+def test_a_number_is_read_as_the_decoder_reads_it(reading: Callable[..., Any]) -> None:
+    """Of ten bytes, bits above the 64th are nothing; more than ten are none."""
+    assert reading(array("null"), b"\x84" + b"\x80" * 8 + b"\x02" + b"\0") == [None, None]
+    with pytest.raises(ValueError, match="a number of more than 10 bytes"):
+        reading(array("null"), b"\x84" + b"\x80" * 9 + b"\x02" + b"\0")
+
+
 def test_references_are_followed_and_a_schema_may_be_told_by_a_guid(
     stub: RegistryStub, reading: Callable[..., Any]
 ) -> None:

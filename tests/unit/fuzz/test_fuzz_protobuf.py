@@ -218,6 +218,29 @@ def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]
         reading(TREE, "one", body, most_values=10)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x12\x05",
+        b"\x12\x02\x12\x01",
+        b"\x09" + bytes(7),
+        b"\x0d" + bytes(3),
+        b"\x08\x80",
+        b"\x43\x4c",
+        b"\x44",
+        b"\x0f",
+        b"\x43",
+    ],
+    ids=lambda body: body.hex(),
+)
+def test_what_is_no_message_is_refused(body: bytes) -> None:
+    """Cut short, longer than what it is in, ended by another's tag, or of no kind that there is."""
+    with pytest.raises(DecodeError):
+        TREE().ParseFromString(body)
+    with pytest.raises(ValueError, match="ends too early, or is no message"):
+        count(TREES, body, 0, MOST_VALUES)
+
+
 def test_what_waits_for_its_schema_is_not_walked_over() -> None:
     """It is shown again and again meanwhile, and nothing is given up."""
     scheme = ProtobufScheme(SchemaRegistry("http://127.0.0.1:1"), TREE, "trees")

@@ -113,14 +113,11 @@ class _Walk:
             raise ValueError(f"its messages have more than {MOST_PLACES:,} fields, be they there or not")
 
     def _occurs(self, field: Field, seen: int) -> None:
-        if not seen & field.bit:
-            self._add(field.values + field.first)
-        elif (
-            field.merges and self._kinds.has_any
-        ):  # of an Any the type may be in the one, and what is in it in the other
+        first = not seen & field.bit
+        if field.merges and self._kinds.has_any and not first:
+            # The type of an Any may be in the one part, and what is in it in the other.
             raise ValueError("it has a message in two parts, which is refused where an Any may be")
-        else:
-            self._add(field.values)
+        self._add(field.values + (field.first if first else 0))
 
     def _span(self, field: Field | None, tag: int, at: int, end: int, level: int) -> tuple[int, int]:
         """Where what is behind a tag begins and ends."""
