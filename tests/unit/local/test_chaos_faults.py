@@ -74,6 +74,9 @@ def test_the_command_says_how_to_do_the_same_again() -> None:
     assert options.command == f"./run chaos --minutes 3 --seed {options.seed} --faults sleep,scale"
     again = asked(*options.command.split()[2:])
     assert again == options
+    three = asked("--brokers", "3", "--seed", "7")
+    assert three.command == "./run chaos --minutes 10 --seed 7 --brokers 3"
+    assert three.report is None, "the page is about one broker"
 
 
 def test_exactly_once_draws_from_all_faults() -> None:
