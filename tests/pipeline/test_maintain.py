@@ -62,6 +62,7 @@ def check_all_but_bronze(job: Job) -> None:
     assert job.counts_per_minute == job.sink.counts_per_minute
 
 
+@pytest.mark.long
 def test_small_files_become_one_and_old_files_go(job: Job) -> None:
     """Those that a table has kept for long enough, here no time at all. Its rows stay, and the next run goes on."""
     for number in range(3):
