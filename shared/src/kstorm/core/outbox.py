@@ -249,8 +249,9 @@ class CompletionBox:
                 continue
             topic, partition = self.places[task]
             for at in range(0, max(map(len, news)), _MAX_ROWS):
-                columns = [pack_ids(roots[at : at + _MAX_ROWS]) for roots in news]
-                sends.append(Outgoing(topic, partition, self._write(CompletionFrame(self._format, 0, *columns))))
+                acked, failed, reset = (pack_ids(roots[at : at + _MAX_ROWS]) for roots in news)
+                frame = CompletionFrame(self._format, 0, acked, failed, reset)
+                sends.append(Outgoing(topic, partition, self._write(frame)))
         self.acked, self.failed, self.reset = {}, {}, {}
         return sends
 

@@ -18,6 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from kstorm.core.extent import MOST_VALUES, within
+from kstorm.core.notes import Note
+from kstorm.core.origins import OriginRun
 from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
 
@@ -45,6 +47,13 @@ class TupleFrame(Struct, array_like=True):
     """Position → further `root → edge` pairs, for the multi-anchored tuples only."""
     columns: list[list[Any]]
     """The values: one list a field, each `count` long."""
+    # What follows is for who looks at a frame afterwards. A process of before these fields skips them.
+    by: str = ""
+    """The instance that sent it."""
+    worked: int = 0
+    """Milliseconds from when its work on this began until it was sent."""
+    parents: dict[int, list[int]] = {}
+    """Position → edges of the tuples that it is anchored to, for trees that are traced."""
 
 
 class Salvaged(TupleFrame, array_like=True):
@@ -75,6 +84,13 @@ class AckFrame(Struct, array_like=True):
     """Roots whose timeout starts again."""
     begins: bool = False
     """The spout task begins a new life, and waits for no tree of the one before. A process of before this field skips it."""
+    by: str = ""
+    """As in a `TupleFrame`, with the two that follow."""
+    worked: int = 0
+    origins: list[OriginRun] = []
+    """From which messages the trees of `init_roots` come: as many as those, or none."""
+    notes: dict[int, Note] = {}
+    """Root → why it failed, for some of `failed`."""
 
 
 class CompletionFrame(Struct, array_like=True):
@@ -86,6 +102,8 @@ class CompletionFrame(Struct, array_like=True):
     acked: bytes = b""
     failed: bytes = b""
     reset: bytes = b""
+    notes: dict[int, Note] = {}
+    """As in an `AckFrame`."""
 
 
 Frame = TupleFrame | AckFrame | CompletionFrame

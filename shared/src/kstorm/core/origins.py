@@ -1,0 +1,133 @@
+"""From which message of which source each tree comes, as the frames of inits say it: two bytes a message.
+
+Only a spout knows that, and it forgets a message when its trees are complete. Frames are kept for a day, so with this a message
+of the last day can be found by its coordinates, and a tree by its root.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise, repeat
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kstorm.errors import FrameError
+
+Numbers = NDArray[np.int64]
+
+
+class Origin(NamedTuple):
+    """A message, and which attempt at it a tree belongs to."""
+
+    topic: str
+    partition: int
+    offset: int
+    attempt: int
+    """1 for the first."""
+
+
+class OriginRun(msgspec.Struct, array_like=True, frozen=True):
+    """The origins of so many trees in a row, whose messages are of one partition and in ascending order."""
+
+    topic: str
+    """Empty: nobody knows from where these come."""
+    partition: int
+    attempt: int
+    count: int
+    first: int
+    """Offset of the first message."""
+    steps: bytes = b""
+    """How far each further offset is from the one before, all in 1, 2, 4 or 8 bytes, little-endian; empty if each is 1."""
+
+
+class OriginColumns(NamedTuple):
+    """The origins of many trees, side by side."""
+
+    places: Numbers
+    """Of each, the number of its `Places`; -1: unknown."""
+    offsets: Numbers
+
+
+class Places:
+    """Numbers for topic, partition and attempt."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, int, int], int] = {}
+        self._places: list[tuple[str, int, int]] = []
+
+    def columns(self, runs: Iterable[tuple[str, int, int, Sequence[int]]]) -> OriginColumns:
+        """Of runs of messages, each with topic, partition, attempt and its offsets."""
+        numbers: list[int] = []
+        sizes: list[int] = []
+        offsets: list[Any] = []
+        for topic, partition, attempt, run in runs:
+            place = (topic, partition, attempt)
+            number = self._numbers.get(place)
+            if number is None:
+                number = self._numbers[place] = len(self._places)
+                self._places.append(place)
+            numbers.append(number)
+            sizes.append(len(run))
+            offsets.append(run)
+        joined = offsets[0] if len(offsets) == 1 else [offset for run in offsets for offset in run]
+        return OriginColumns(np.repeat(np.array(numbers, np.int64), sizes), np.array(joined, np.int64))
+
+    def runs(self, columns: OriginColumns) -> list[OriginRun]:
+        """What a frame says of its trees; nothing if it knows of none."""
+        places, offsets = columns
+        if not places.size or places.max() < 0:
+            return []
+        cuts = np.flatnonzero((places[1:] != places[:-1]) | (offsets[1:] < offsets[:-1])) + 1
+        bounds = [0, *cuts.tolist(), places.size]
+        return [self._run(int(places[at]), offsets[at:end]) for at, end in pairwise(bounds)]
+
+    def _run(self, number: int, offsets: Numbers) -> OriginRun:
+        count = offsets.size
+        if number < 0:
+            return OriginRun("", -1, 0, count, 0)
+        topic, partition, attempt = self._places[number]
+        first = int(offsets[0])
+        if int(offsets[-1]) - first == count - 1 and (count < 3 or (np.diff(offsets) == 1).all()):
+            return OriginRun(topic, partition, attempt, count, first)
+        steps = np.diff(offsets)
+        width = next(width for width in _WIDTHS if int(steps.max()) < 1 << 8 * width)
+        return OriginRun(topic, partition, attempt, count, first, steps.astype(f"<u{width}").tobytes())
+
+
+def unknown(count: int) -> OriginColumns:
+    """The columns of trees of which nobody knows."""
+    return OriginColumns(np.full(count, -1, np.int64), np.zeros(count, np.int64))
+
+
+def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
+    """The origin of each of the `count` trees of a frame, in order; None where nobody knows. Raises `FrameError` if the runs are
+    not of so many."""
+    found = 0
+    for run in runs:
+        found += max(run.count, 1)  # a run of none is none
+        if found > count:
+            break
+        if not run.topic:
+            yield from repeat(None, run.count)
+            continue
+        for offset in accumulate(_steps(run), initial=run.first):
+            yield Origin(run.topic, run.partition, offset, run.attempt)
+    if found not in (0, count):
+        raise FrameError(f"origins of {found} trees in a frame of {count}")
+    if not found:
+        yield from repeat(None, count)
+
+
+def _steps(run: OriginRun) -> Sequence[int]:
+    further = run.count - 1
+    if not run.steps:
+        return range(0) if not further else [1] * further
+    width, left = divmod(len(run.steps), further) if further else (0, 1)
+    if left or width not in _WIDTHS:
+        raise FrameError(f"{len(run.steps)} bytes of steps for {run.count} offsets")
+    steps: list[int] = np.frombuffer(run.steps, f"<u{width}").tolist()
+    return steps
+
+
+_WIDTHS = (1, 2, 4, 8)
