@@ -261,10 +261,10 @@ class KafkaSpout(Positioned, Spout):
             for id in ids:
                 self.ack(id)
 
-    def _refused(self, id: KafkaMessageId, reason: str) -> None:
+    def _refused(self, id: KafkaMessageId, reason: str, error: Exception) -> None:
         manager = self._coordinator.manager(id.partition)
         if manager is not None:
-            manager.refused(id, reason)
+            manager.refused(id, reason, error)
 
     def _fill(self) -> None:
         """Reads more, and gives each partition its own.

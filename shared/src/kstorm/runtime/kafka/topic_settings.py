@@ -40,7 +40,11 @@ class TopicPlan(NamedTuple):
 def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Every topic that the topology owns, by name."""
     frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()))
-    others = {topology.dead_letters_topic: _dead_letters(topology), topology.finished_topic: _finished(topology)}
+    others = {
+        topology.dead_letters_topic: _dead_letters(topology),
+        topology.finished_topic: _finished(topology),
+        topology.events_topic: _kept("delete", None),
+    }
     replication = _replication(replication_factor)
     return {
         name: TopicPlan(count, {**others.get(name, frames), **replication}) for name, count in topology.topics().items()
@@ -59,8 +63,13 @@ def _frames(largest: int) -> dict[str, str]:
 
 
 def _dead_letters(topology: Topology) -> dict[str, str]:
-    """The last trace of a message."""
-    return _kept("delete", topology.config.topology_dead_letters_retention_secs)
+    """The last trace of a message. Compacted, so that one that an operator discards goes, within a day of the next one."""
+    seconds = topology.config.topology_dead_letters_retention_secs
+    return {
+        **_kept("compact" if seconds is None else "compact,delete", seconds),
+        "max.compaction.lag.ms": str(DAY_MS),
+        "segment.ms": str(3600 * 1000),
+    }
 
 
 def _finished(topology: Topology) -> dict[str, str]:
