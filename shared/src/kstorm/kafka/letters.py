@@ -8,7 +8,6 @@ from kstorm.core.notes import Note
 from kstorm.kafka.message import SourceMessage
 from kstorm.topology import SpoutOutputCollector
 
-
 Cause = tuple[str, LetterError | None]
 """The kind of a dead letter, and what went wrong, if that is known."""
 

@@ -377,7 +377,7 @@ class PartitionManager:
         """The dead letter has its first offset; those behind it are skipped."""
         self.next_offset = batch.end
         self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
-        self._bury(batch.first, batch.reason, batch, (UNDECODABLE, None), value=None, attempts=1)
+        self._bury(batch.first, batch.reason, batch, (UNDECODABLE, None), key=None, value=None, attempts=1)
 
     def _bury(self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any) -> None:
         self.outcomes.dead(offset)
