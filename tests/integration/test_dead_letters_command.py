@@ -45,7 +45,11 @@ class Letters:
         builder = TopologyBuilder(name)
         builder.set_spout("lines", FeederSpout("line"))
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        made = {topic: plan for topic, plan in plans(builder.build(), 1).items() if topic in (self.topic, f"{name}.__events")}
+        made = {
+            topic: plan
+            for topic, plan in plans(builder.build(), 1).items()
+            if topic in (self.topic, f"{name}.__events")
+        }
         new = [
             NewTopic(topic, 1, 1, config={**plan.settings, **(changed if topic == self.topic else {})})
             for topic, plan in made.items()
@@ -77,7 +81,9 @@ class Letters:
 
     def strange(self, offset: int) -> DeadLetter:
         """Of another group."""
-        return self.letter(offset, kind="undecodable", reason="cannot be deserialized: \x1b[31mred", error=None, attempts=1)
+        return self.letter(
+            offset, kind="undecodable", reason="cannot be deserialized: \x1b[31mred", error=None, attempts=1
+        )
 
     def kept(self) -> dict[int, tuple[bytes | None, bytes | None]]:
         """What Kafka has still: key and value by offset."""
@@ -153,19 +159,27 @@ def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) 
 def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Command) -> None:
     letters.write(*map(letters.letter, range(12)), letters.strange(50))
     shown = kstorm("dlq", "list", "--group")[1].splitlines()
-    assert re.search(r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)", shown[3])
+    assert re.search(
+        r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)", shown[3]
+    )
     found = [json.loads(line) for line in kstorm("dlq", "list", "--group", "--json")[1].splitlines()]
     assert [one["count"] for one in found] == [12, 1]
 
 
 def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> None:
     """What a stranger wrote does not reach the terminal as it is."""
-    odd = letters.letter(7, value=b"\x1b]0;title\x07 " + SECRET, headers=[("from", "\x1b[2J")], roots=["00000000000000aa"])
+    odd = letters.letter(
+        7, value=b"\x1b]0;title\x07 " + SECRET, headers=[("from", "\x1b[2J")], roots=["00000000000000aa"]
+    )
     letters.write(odd)
     code, shown, _ = kstorm("dlq", "show", "0")
     assert code == 0
     assert "\x1b" not in shown
-    for line in (r"value +\\u001b\]0;title\\u0007 card 4111", r"header from \\u001b\[2J", "raised +in price, task 2, at price.py:41"):
+    for line in (
+        r"value +\\u001b\]0;title\\u0007 card 4111",
+        r"header from \\u001b\[2J",
+        "raised +in price, task 2, at price.py:41",
+    ):
         assert re.search(f"^{line}$", shown, re.MULTILINE), (line, shown)
     raw = json.loads(kstorm("dlq", "show", "0", "--raw")[1])
     assert (raw["number"], raw["group"], raw["roots"]) == (0, fingerprint(odd), ["00000000000000aa"])
@@ -219,7 +233,9 @@ def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
     assert "give 4 to 8 hex digits" in kstorm("dlq", "discard", "--group", "xyz1", "--yes")[2]
 
 
-def test_what_is_discarded_goes(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually) -> None:
+def test_what_is_discarded_goes(
+    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
+) -> None:
     """Kafka compacts the topic as it is set, here without its patience."""
     letters = Letters(kafka, topic_prefix)
     letters.write(letters.letter(7), letters.letter(8))
@@ -240,10 +256,18 @@ def test_what_is_discarded_goes(kafka: EmbeddedKafka, topic_prefix: str, kstorm:
     assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
 
 
-def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
+def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
+    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
+) -> None:
     """Their topic is not compacted, and they have no keys."""
     letters = Letters(kafka, topic_prefix, **{"cleanup.policy": "delete"})
-    old = {"topology": "t", "component": "lines", "task": 1, "reason": "failed, and its retries are used up", "offset": 3}
+    old = {
+        "topology": "t",
+        "component": "lines",
+        "task": 1,
+        "reason": "failed, and its retries are used up",
+        "offset": 3,
+    }
     write_topic(letters.settings, letters.topic, [(None, json.dumps(old).encode()), (None, b"not mine")])
     letters.write(letters.letter(7))
     shown, complained = kstorm("dlq", "list")[1:]
@@ -262,7 +286,9 @@ def test_watch_ends_at_a_kind_that_was_not_there(
     watching = Thread(target=lambda: found.append(kstorm("dlq", "watch", "--timeout", "60")))
     watching.start()
     said: list[str] = []
-    eventually(lambda: "1 groups so far" in "".join([*said, *(said.append(text) or text for text in capsys.readouterr())]), 30)
+    eventually(
+        lambda: "1 groups so far" in "".join([*said, *(said.append(text) or text for text in capsys.readouterr())]), 30
+    )
     letters.write(letters.letter(8))
     letters.write(letters.strange(9))
     watching.join(60)

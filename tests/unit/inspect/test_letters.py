@@ -13,7 +13,12 @@ from kstorm.inspect.letters import LetterRecord, Numbered, Selection, fingerprin
 
 
 def letter(**changes: Any) -> DeadLetter:
-    parts: dict[str, Any] = {"topology": "t", "component": "lines", "task": 1, "reason": "failed, and its retries are used up"}
+    parts: dict[str, Any] = {
+        "topology": "t",
+        "component": "lines",
+        "task": 1,
+        "reason": "failed, and its retries are used up",
+    }
     return DeadLetter(**{**parts, **changes})
 
 
@@ -42,10 +47,14 @@ def test_a_tombstone_discards_what_came_before_it_and_nothing_after() -> None:
 
 def test_letters_of_kstorm_0_1_have_no_keys_and_are_all_left() -> None:
     """And no time but Kafka's."""
-    old = b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
+    old = (
+        b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
+    )
     found = left([LetterRecord(number, None, old, at=99) for number in range(3)])
     assert [one.number for one in found.letters] == [0, 1, 2]
-    assert {(one.letter.at, one.letter.value, kind_of(one.letter)) for one in found.letters} == {(99, None, "undecodable")}
+    assert {(one.letter.at, one.letter.value, kind_of(one.letter)) for one in found.letters} == {
+        (99, None, "undecodable")
+    }
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,9 @@ def test_a_message_is_masked(message: str, expected: str) -> None:
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.uuids(), st.uuids(), st.text("abc xyz", max_size=9))
 def test_numbers_ids_and_quotes_make_no_group(one: int, other: int, first: Any, second: Any, name: str) -> None:
     """Letters that differ in nothing else are alike."""
-    assert fingerprint(failed(f"order {first} has {one} of 'x'")) == fingerprint(failed(f"order {second} has {other} of '{name}'"))
+    assert fingerprint(failed(f"order {first} has {one} of 'x'")) == fingerprint(
+        failed(f"order {second} has {other} of '{name}'")
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,8 +134,16 @@ def test_groups() -> None:
     alike = [Numbered(number, failed(f"no such product {number}")) for number in (3, 4, 9)]
     times = [Numbered(one.number, _at(one.letter, 1000 * one.number)) for one in alike]
     found = groups([Numbered(1, letter()), *times])
-    assert [(group.count, group.first, group.last, group.example) for group in found] == [(3, 3000, 9000, 9), (1, 0, 0, 1)]
-    assert (found[0].kind, found[0].component, found[0].type, found[0].where) == ("failed", "price", "ValueError", "price.py:41")
+    assert [(group.count, group.first, group.last, group.example) for group in found] == [
+        (3, 3000, 9000, 9),
+        (1, 0, 0, 1),
+    ]
+    assert (found[0].kind, found[0].component, found[0].type, found[0].where) == (
+        "failed",
+        "price",
+        "ValueError",
+        "price.py:41",
+    )
     assert found[0].message == "no such product <n>"
 
 
