@@ -94,7 +94,7 @@ class Letters:
         found: dict[int, tuple[bytes | None, bytes | None]] = {}
         try:
             while (message := consumer.poll(10)) is not None and message.error() is None:
-                found[message.offset() or 0] = (message.key(), message.value())  # type: ignore[assignment]
+                found[message.offset() or 0] = (message.key(), message.value())
         finally:
             consumer.close()
         return found
@@ -285,10 +285,14 @@ def test_watch_ends_at_a_kind_that_was_not_there(
     found: list[tuple[object, str, str]] = []
     watching = Thread(target=lambda: found.append(kstorm("dlq", "watch", "--timeout", "60")))
     watching.start()
-    said: list[str] = []
-    eventually(
-        lambda: "1 groups so far" in "".join([*said, *(said.append(text) or text for text in capsys.readouterr())]), 30
-    )
+    said = ""
+
+    def watches() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return "1 groups so far" in said
+
+    eventually(watches, 30)
     letters.write(letters.letter(8))
     letters.write(letters.strange(9))
     watching.join(60)

@@ -151,7 +151,9 @@ def test_strangers_on_every_topic(
         kinds = {place(letter): letter["kind"] for letter in found}
         assert {kind for at, kind in kinds.items() if at.topic == engine.source} == {"undecodable"}
         assert {kind for at, kind in kinds.items() if at.topic != engine.source} == {"stranger"}
-        assert {letter["error"]["type"] for letter in found if letter["topic"] == engine.source} == {"UnicodeDecodeError"}
+        assert {letter["error"]["type"] for letter in found if letter["topic"] == engine.source} == {
+            "UnicodeDecodeError"
+        }
         assert all(abs(letter["at"] / 1000 - time.time()) < 300 and "kstorm" in letter["version"] for letter in found)
         components = ("sentences", "split", "count", "sink", "__acker")
         assert sum(engine.total(component, "dead_letters") for component in components) == len(bad)

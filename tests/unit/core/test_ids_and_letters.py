@@ -69,15 +69,14 @@ def test_a_letter_of_kstorm_0_1_is_read() -> None:
 
 def test_the_key_is_the_place_and_who_gave_it_up() -> None:
     """So what is given up again replaces its letter, and what another component or another tuple has to say does not."""
-    place = {"topic": "orders", "partition": 3, "offset": 17}
-    letter = partial(DeadLetter, topology="t", task=1, reason="r")
-    assert key_of(letter(component="c", **place), "x") == b"orders/3/17/c"
-    assert key_of(letter(component="c", **place, attempts=9), "y") == b"orders/3/17/c"
+    letter = partial(DeadLetter, topology="t", task=1, reason="r", topic="orders", partition=3, offset=17)
+    assert key_of(letter(component="c"), "x") == b"orders/3/17/c"
+    assert key_of(letter(component="c", attempts=9), "y") == b"orders/3/17/c"
     different = [
-        letter(component="d", **place),
-        letter(component="c", **place, row=0),
-        letter(component="c", **place, row=1),
-        letter(component="c", topic="counts"),
+        letter(component="d"),
+        letter(component="c", row=0),
+        letter(component="c", row=1),
+        letter(component="c", topic="counts", partition=-1, offset=-1),
     ]
     assert len({key_of(one, "x") for one in different}) == 4
     assert key_of(different[-1], "x") != key_of(different[-1], "y")

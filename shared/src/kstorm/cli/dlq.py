@@ -34,7 +34,16 @@ from kstorm.cli.moments import parse_since
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.options import with_options
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.letters import FINGERPRINT_DIGITS, Left, Numbered, Selection, fingerprint, groups, left
+from kstorm.inspect.letters import (
+    FINGERPRINT_DIGITS,
+    Left,
+    LetterRecord,
+    Numbered,
+    Selection,
+    fingerprint,
+    groups,
+    left,
+)
 from kstorm.printable import printable
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import follow_topic, write_topic
@@ -66,7 +75,7 @@ def list_(
     """Shows the letters, the oldest first, or groups of them, the largest first; nothing of what their messages hold."""
     given = {"kind": kind, "component": component, "since": since, "match": match}
     in_pod(options, "dlq list", {"group": group, "json": json, **given})
-    letters = _chosen(read_letters(options.settings, options.name), _selection(**given))
+    letters = _chosen(read_letters(options.settings, options.name), _selection((), None, **given))
     alike = groups(letters) if group else []
     if json:
         for line in map(json_of_group, alike) if group else map(json_of, letters):
@@ -107,7 +116,7 @@ def export(
     """Prints letters whole, a JSON object a line, the messages in base64."""
     given = {"kind": kind, "component": component, "since": since, "match": match}
     in_pod(options, "dlq export", {"group": group, **given})
-    letters = _chosen(read_letters(options.settings, options.name), _selection(group=group, **given))
+    letters = _chosen(read_letters(options.settings, options.name), _selection((), group, **given))
     for one in read_whole(options.settings, options.name, letters):
         print(json_of(one, whole=True))
 
@@ -129,9 +138,9 @@ def discard(
     if options.is_far:
         _discard_far(options, group, wanted, note=note, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
-    letters = chosen(found, _selection(group=group, numbers=wanted))
+    letters = chosen(found, _selection(wanted, group))
     _check_discardable(options, found, letters, wanted, group)
-    Screen(markup=False, emoji=False, highlight=False).print(table_of(letters))
+    _show_some(letters)
     if dry_run:
         return
     if not yes:
@@ -167,7 +176,7 @@ def watch(
 def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[Numbered, bool]]:
     """Letters that are written from now on, each with whether its group had one before."""
     known: set[str] | None = None
-    before = []
+    before: list[LetterRecord] = []
     for message in follow_topic(options.settings, topic_of(options.name)):
         if message is None:
             if known is None:
@@ -218,6 +227,12 @@ def _check_discardable(
         )
 
 
+def _show_some(letters: Sequence[Numbered]) -> None:
+    Screen(markup=False, emoji=False, highlight=False).print(table_of(letters[:_MOST_NUMBERS]))
+    if len(letters) > _MOST_NUMBERS:
+        print(f"and {len(letters) - _MOST_NUMBERS:,} more")
+
+
 def _ask(name: str, count: int | None) -> None:
     if not sys.stdin.isatty():
         raise ControlError(
@@ -249,13 +264,13 @@ def _one(options: TopologyOptions, number: int) -> Numbered:
 
 
 def _selection(
+    numbers: Sequence[int],
+    group: str | None,
     *,
-    group: str | None = None,
     kind: str | None = None,
     component: str | None = None,
     since: str | None = None,
     match: str | None = None,
-    numbers: Sequence[int] = (),
 ) -> Selection:
     """Raises `ConfigError` on what cannot be meant."""
     if group is not None and not re.fullmatch(f"[0-9a-f]{{4,{FINGERPRINT_DIGITS}}}", group):

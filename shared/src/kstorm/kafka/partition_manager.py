@@ -188,7 +188,7 @@ class PartitionManager:
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(pending, id.offset, reason, (REFUSED, error and error_of(error)))
+            self._give_up(pending, id.offset, reason, (REFUSED, None if error is None else error_of(error)))
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
