@@ -7,11 +7,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.core.dead_letters import DeadLetter, LetterError, encode_letter, key_of
+from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.kafka.topic_settings import plans
 from kstorm.runtime.service.settings import Settings
-from kstorm.testing import FeederSpout
 from kstorm.topology import TopologyBuilder
 
 SECRET = b"card 4111"
@@ -25,13 +25,10 @@ class Letters:
         self.topic = f"{name}.__dead_letters"
         self.settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
         builder = TopologyBuilder(name)
-        builder.set_spout("lines", FeederSpout("line"))
+        builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "orders")))
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        made = {
-            topic: plan
-            for topic, plan in plans(builder.build(), 1).items()
-            if topic in (self.topic, f"{name}.__events")
-        }
+        names = [self.topic, f"{name}.__events", f"{name}.__orders"]
+        made = {topic: plan for topic, plan in plans(builder.build(), 1).items() if topic in names}
         new = [
             NewTopic(topic, 1, 1, config={**plan.settings, **(changed if topic == self.topic else {})})
             for topic, plan in made.items()

@@ -1,7 +1,8 @@
-"""`kstorm dlq`: a topology's dead letters, to be read, grouped and discarded.
+"""`kstorm dlq`: a topology's dead letters, to be read, grouped, replayed and discarded.
 
     kstorm dlq list --topology wordcount --group
     kstorm dlq show --topology wordcount 17
+    kstorm dlq replay --topology wordcount --group 3f2a --rate 50
     kstorm dlq discard --topology wordcount --group 3f2a --note "the products are gone"
 
 A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show` and `export` show what its message holds.
@@ -10,12 +11,12 @@ A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.kafka_of import TopologyOptions, in_pod, run_far
+from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
 from kstorm.cli.letters import (
     chosen,
     json_of,
@@ -33,6 +34,7 @@ from kstorm.cli.letters import (
 from kstorm.cli.moments import parse_since
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.options import with_options
+from kstorm.cli.replaying import order, replayable
 from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.letters import (
     FINGERPRINT_DIGITS,
@@ -136,7 +138,7 @@ def discard(
         raise ConfigError("which letters? Give their numbers, or --group")
     wanted = numbers or []
     if options.is_far:
-        _discard_far(options, group, wanted, note=note, yes=yes, dry_run=dry_run)
+        _far(options, "discard", {"group": group, "note": note or None}, wanted, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
     letters = chosen(found, _selection(wanted, group))
     _check_discardable(options, found, letters, wanted, group)
@@ -144,12 +146,58 @@ def discard(
     if dry_run:
         return
     if not yes:
-        _ask(options.name, len(letters))
+        _ask("discard", options.name, len(letters))
     write_topic(options.settings, topic_of(options.name), [(one.key, None) for one in letters])
     what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} discarded"
     note_event(options.name, "discard", what, said=note, outcome=outcome, settings=options.settings)
     print(f"{outcome}{_when_deleted(options)}")
+
+
+@app.command()
+@with_options(TopologyOptions)
+def replay(
+    options: TopologyOptions,
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")] = None,
+    group: OfGroup = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can be.")] = False,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")] = None,
+    rate: Annotated[float | None, typer.Option(metavar="N", min=0.001, help="So many a second; else at once.")] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+) -> None:
+    """Has the spout emit the letters' messages again, at their own coordinates; what is processed then is discarded."""
+    if bool(numbers) + bool(group) + every != 1:
+        raise ConfigError("which letters? Give their numbers, --group or --all")
+    wanted = numbers or []
+    if options.is_far:
+        given = {"group": group, "all": every, "limit": limit, "rate": rate, "note": note or None, "force": force}
+        _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
+    found = read_letters(options.settings, options.name)
+    selected = chosen(found, _selection(wanted, group))
+    _check_there(options, selected, wanted)
+    letters, others = replayable(options.settings, options.name, selected, force=force)
+    for why, count in others.items():
+        print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)
+    if wanted and others:
+        raise ControlError("nothing was ordered")
+    letters = letters[:limit]
+    if not letters:
+        raise ControlError(
+            f"no dead letter of {options.name!r} that is meant can be replayed; it has {len(found.letters):,}"
+        )
+    _show_some(letters)
+    if dry_run:
+        return
+    if not yes:
+        _ask("replay", options.name, len(letters))
+    order(options.settings, options.name, letters, rate=rate, note=note)
+    what = _named(letters) + (f" (group {group})" if group else "")
+    outcome = f"{len(letters):,} ordered"
+    note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
+    print(f"{outcome}: `kstorm events` says what became of each")
 
 
 @app.command()
@@ -195,28 +243,37 @@ def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[
             known.add(name)
 
 
-def _discard_far(
-    options: TopologyOptions, group: str | None, numbers: Sequence[int], *, note: str, yes: bool, dry_run: bool
+def _far(
+    options: TopologyOptions,
+    verb: str,
+    given: Mapping[str, Option],
+    numbers: Sequence[int],
+    *,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
-    """The question is asked here; ends with the exit code."""
-    if not yes:
-        code = run_far(options, "dlq discard", {"group": group, "dry-run": True}, numbers)
+    """In a pod, but the question is asked here; ends with the exit code."""
+    if not yes or dry_run:
+        code = run_far(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
         if code or dry_run:
             raise typer.Exit(code or 0)
-        _ask(options.name, None)
-    given = {"group": group, "note": note or None, "yes": True, "dry-run": dry_run}
-    in_pod(options, "dlq discard", given, numbers)
+        _ask(verb, options.name, None)
+    in_pod(options, f"dlq {verb}", {**given, "yes": True}, numbers)
+
+
+def _check_there(options: TopologyOptions, letters: Sequence[Numbered], numbers: Sequence[int]) -> None:
+    missing = set(numbers) - {one.number for one in letters}
+    if missing:
+        raise ControlError(
+            f"{options.name!r} has no dead letter {', '.join(map(str, sorted(missing)))}: it was discarded, or replaced by a newer "
+            "one of the same message; `kstorm dlq list` shows those there are. Nothing was changed"
+        )
 
 
 def _check_discardable(
     options: TopologyOptions, found: Left, letters: Sequence[Numbered], numbers: Sequence[int], group: str | None
 ) -> None:
-    missing = set(numbers) - {one.number for one in letters}
-    if missing:
-        raise ControlError(
-            f"{options.name!r} has no dead letter {', '.join(map(str, sorted(missing)))}: it was discarded, or replaced by a newer "
-            "one of the same message; `kstorm dlq list` shows those there are. Nothing was discarded"
-        )
+    _check_there(options, letters, numbers)
     if not letters:
         raise ControlError(f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}")
     keyless = [one for one in letters if one.key is None]
@@ -233,15 +290,14 @@ def _show_some(letters: Sequence[Numbered]) -> None:
         print(f"and {len(letters) - _MOST_NUMBERS:,} more")
 
 
-def _ask(name: str, count: int | None) -> None:
+def _ask(verb: str, name: str, count: int | None) -> None:
     if not sys.stdin.isatty():
         raise ControlError(
-            f"nobody can be asked whether to discard dead letters of {name!r}, and nothing was discarded: give --yes if that is "
-            "right"
+            f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
         )
     which = "these" if count is None else f"these {count:,}"
-    if not typer.confirm(f"Discard {which} dead letters of {name}, with what they hold?"):
-        print("nothing was discarded")
+    if not typer.confirm(f"{verb.capitalize()} {which} dead letters of {name}?"):
+        print("nothing was changed")
         raise typer.Exit(1)
 
 

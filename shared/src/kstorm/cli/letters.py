@@ -139,6 +139,7 @@ def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
     yield "message", place_of(letter)
     yield "its time", f"{shown(letter.timestamp)} UTC" if letter.timestamp else "–"
     yield "attempts", str(letter.attempts or "–")
+    yield "replays", str(letter.replays or "")
     yield "roots", ", ".join(letter.roots)
     yield "waited for", letter.waiting_on
     yield "code", letter.version

@@ -66,6 +66,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: LetterError | None = None
     timestamp: int = 0
     """The message's own, in ms since 1970; 0 if it has none."""
+    replays: int = 0
+    """How often it was replayed, and failed again."""
     row: int = -1
     """Of a tuple: which one of the record at these coordinates."""
     roots: list[str] = []
@@ -92,6 +94,7 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True):
     error: LetterError | None = None
     headers: list[tuple[str, str | None]] = []
     timestamp: int = 0
+    replays: int = 0
     then: Callable[[], Any] | None = None
     """Called once the broker has the letter."""
 
@@ -103,7 +106,12 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True):
     def added_to(self, letter: DeadLetter) -> DeadLetter:
         """The letter with them in it."""
         return msgspec.structs.replace(
-            letter, kind=self.kind, error=self.error, headers=self.headers, timestamp=self.timestamp
+            letter,
+            kind=self.kind,
+            error=self.error,
+            headers=self.headers,
+            timestamp=self.timestamp,
+            replays=self.replays,
         )
 
 
@@ -164,7 +172,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
         if len(data) <= _MAX_BYTES:
             return data
     key, value = letter.key and letter.key[:_MAX_KEY], letter.value and letter.value[:_MAX_VALUE]
-    kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')} are kept here)"
+    kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')}{_CUT}"
     short = msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}")
     headers = letter.headers if len(msgspec.json.encode(letter.headers)) <= _MAX_KEY else []
     return msgspec.json.encode(msgspec.structs.replace(short, headers=headers))
@@ -178,6 +186,11 @@ def decode_letter(data: bytes) -> DeadLetter:
         raise FrameError(f"{len(data)} bytes that are no dead letter: {error}") from None
 
 
+def is_cut(letter: DeadLetter) -> bool:
+    """Whether it has only the beginning of its message, or a batch's of which nothing could be read."""
+    return letter.reason.endswith(_CUT) or (letter.kind == UNDECODABLE and letter.value is None)
+
+
 def readable(reason: str) -> str:
     """A reason as it can be written: of bounded length, and without halves of characters, which UTF-8 does not have."""
     if len(reason) > _MAX_REASON:
@@ -189,6 +202,7 @@ def _encodable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+_CUT: Final = " are kept here)"
 _MAX_REASON: Final = 2000
 _MAX_ROOTS: Final = 100
 _MAX_BYTES: Final = 700_000

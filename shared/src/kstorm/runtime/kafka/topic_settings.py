@@ -45,6 +45,7 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
         topology.dead_letters_topic: _dead_letters(topology),
         topology.finished_topic: _finished(topology),
         topology.events_topic: _kept("delete", None),
+        topology.orders_topic: {**_kept("compact", None), "segment.ms": str(3600 * 1000)},
     }
     replication = _replication(replication_factor)
     return {
