@@ -25,7 +25,7 @@ class Letters:
         self.topic = f"{name}.__dead_letters"
         self.settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
         builder = TopologyBuilder(name)
-        builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "orders")))
+        builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "orders", id="lines")))
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         names = [self.topic, f"{name}.__events", f"{name}.__orders"]
         made = {topic: plan for topic, plan in plans(builder.build(), 1).items() if topic in names}
@@ -58,11 +58,10 @@ class Letters:
         }
         return DeadLetter(**{**parts, **changes})
 
-    def strange(self, offset: int) -> DeadLetter:
+    def strange(self, offset: int, **changes: Any) -> DeadLetter:
         """Of another group."""
-        return self.letter(
-            offset, kind="undecodable", reason="cannot be deserialized: \x1b[31mred", error=None, attempts=1
-        )
+        reason = "cannot be deserialized: \x1b[31mred"
+        return self.letter(offset, kind="undecodable", reason=reason, error=None, attempts=1, **changes)
 
     def kept(self) -> dict[int, tuple[bytes | None, bytes | None]]:
         """What Kafka has still: key and value by offset."""

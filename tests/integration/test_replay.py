@@ -88,12 +88,14 @@ def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
         letters.letter(-1, topic="", partition=-1),
         big,
         letters.letter(5, replays=3),
+        letters.strange(6, value=None),
     )
-    code, shown, complained = kstorm("--all", "--yes")
+    code, _, complained = kstorm("--all", "--yes")
     assert (code, orders(letters)) == (2, [])
     for said in (
         "2 not replayed: it is no message of a source topic",
         "1 not replayed: the letter has only the beginning",
+        "1 not replayed: nothing of the message could be read",
         "--force",
     ):
         assert said in complained

@@ -6,8 +6,8 @@ from typing import Final
 
 from kstorm.cli.letters import now_ms, read_whole
 from kstorm.cli.who import operator
-from kstorm.core.dead_letters import DeadLetter, is_cut
-from kstorm.inspect.letters import Numbered
+from kstorm.core.dead_letters import UNDECODABLE, DeadLetter, is_cut
+from kstorm.inspect.letters import Numbered, kind_of
 from kstorm.kafka.orders import Order, encode_order
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
@@ -66,6 +66,8 @@ def _why_not(one: Numbered, topology: str, under_way: set[bytes], *, force: bool
         return "kstorm 0.1 wrote the letter without a key"
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is no message of a source topic"
+    if kind_of(letter) == UNDECODABLE and not one.has_value:
+        return "nothing of the message could be read"
     if is_cut(letter):
         return "the letter has only the beginning of the message"
     if one.key in under_way:

@@ -187,8 +187,8 @@ def decode_letter(data: bytes) -> DeadLetter:
 
 
 def is_cut(letter: DeadLetter) -> bool:
-    """Whether it has only the beginning of its message, or a batch's of which nothing could be read."""
-    return letter.reason.endswith(_CUT) or (letter.kind == UNDECODABLE and letter.value is None)
+    """Whether it has only the beginning of its message."""
+    return letter.reason.endswith(_CUT)
 
 
 def readable(reason: str) -> str:

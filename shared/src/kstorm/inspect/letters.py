@@ -38,6 +38,8 @@ class Numbered(Struct, frozen=True):
     letter: DeadLetter
     key: bytes | None = None
     """Of the record; None for a letter of kstorm 0.1, which cannot be discarded."""
+    has_value: bool = True
+    """Whether it has its message's value, also where that is left out here."""
 
 
 class Left(Struct):
@@ -109,9 +111,10 @@ def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
             if before is not None:  # it does not take a letter's place
                 found[place] = before
             continue
+        has_value = letter.value is not None
         if not whole:
             letter = replace(letter, key=None, value=None, headers=[])
-        found[place] = Numbered(record.number, replace(letter, at=letter.at or record.at), record.key)
+        found[place] = Numbered(record.number, replace(letter, at=letter.at or record.at), record.key, has_value)
     return Left(list(found.values()), strange)
 
 
