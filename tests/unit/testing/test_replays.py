@@ -23,8 +23,10 @@ from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
+    Bolt,
     Config,
     FailedException,
+    Fields,
     OutputFieldsDeclarer,
     Topology,
     TopologyBuilder,
@@ -67,8 +69,8 @@ def wired(source: SpoutConfig, tasks: int = 1, config: Config | None = None) -> 
 
 
 def source(**settings: Any) -> SpoutConfig:
-    scheme = SchemeAsMultiScheme(StringScheme())
-    return SpoutConfig(KafkaHosts(), "in", "/kstorm", "lines", scheme=scheme, **{"retry_limit": 0, **settings})
+    given = {"scheme": SchemeAsMultiScheme(StringScheme()), "retry_limit": 0, **settings}
+    return SpoutConfig(KafkaHosts(), "in", "/kstorm", "lines", **given)
 
 
 def produced(*lines: str | bytes, partitions: int = 2) -> FakeKafka:
@@ -179,6 +181,46 @@ def test_an_order_outlives_every_process(seed: int) -> None:
         discarded = {key for key, value in last(kafka, "t.__dead_letters").items() if value is None}
         assert len(again) + len(discarded) >= 2, "each is discarded, or has a new letter"
         assert cluster.pending == 0
+
+
+class Words:
+    """A multi-scheme: a tuple a word."""
+
+    output_fields = Fields("str")
+
+    def deserialize(self, value: bytes) -> list[list[str]]:
+        return [[word] for word in value.decode().split()]
+
+
+class Slow(Bolt):
+    """Fails what is bad; when it is mended it holds that for ever."""
+
+    def execute(self, tuple: Tuple) -> None:
+        """Acks all else."""
+        if not tuple["str"].startswith("bad"):
+            self.collector.ack(tuple)
+        elif not Price.mended:
+            self.collector.fail(tuple)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: int) -> None:
+    """However often orders are looked for meanwhile, and though another tuple of it is processed."""
+    kafka = produced("good bad", partitions=1)
+    builder = TopologyBuilder("t", Config())
+    builder.set_spout("lines", KafkaSpout(source(scheme=Words())))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("lines")
+    with kafka.cluster(builder.build(), seed) as cluster:
+        dead = run_until_dead(cluster, 1)
+        Price.mended = True
+        order(kafka, dead)
+        for _ in range(5):
+            cluster.advance_time(1)
+        assert Counter(word for (word,) in cluster.emitted("lines")) == {"good": 2, "bad": 2}
+        assert (last(kafka, "t.__dead_letters"), events(kafka)) == ({}, [])
+        cluster.advance_time(60)
+        assert [letter.replays for letter in cluster.dead_letters] == [0, 1], "it has timed out"
+        assert events(kafka)[0].outcome.startswith("failed again")
 
 
 def test_nothing_is_emitted_before_its_time() -> None:

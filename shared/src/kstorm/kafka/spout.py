@@ -179,8 +179,6 @@ class KafkaSpout(Positioned, Spout):
         began = time.monotonic()
         self._coordinator.commit()
         self._coordinator.close()
-        if self._replays is not None:
-            self._replays.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECS - _LEAST_FLUSH_SECS):
                 await self._finished.close()
@@ -337,4 +335,6 @@ class KafkaSpout(Positioned, Spout):
         self._offsets.flush(flush_secs)
         self._offsets.close()
         self._source.close()
+        if self._replays is not None:
+            self._replays.close()
         close_scheme(self.spout_config.scheme)
