@@ -9,10 +9,11 @@ from kstorm.core.columns import Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
+from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.tasks import OnError
-from kstorm.errors import EmitError
+from kstorm.errors import EmitError, FrameError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
 Observer = Callable[[str, Iterable[Sequence[Any]]], None]
@@ -38,6 +39,8 @@ class BoltCollector:
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
         self.emitted = self.acked = self.failed = 0
+        self.task = 0
+        """Topology-wide id of the task."""
 
     def emit(
         self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
@@ -112,16 +115,25 @@ class BoltCollector:
 
     def fail(self, tuple: Tuple) -> None:
         """See `kstorm.topology.OutputCollector.fail`."""
+        self.fail_for(tuple, None)
+
+    def fail_for(self, tuple: Tuple, error: Exception | None) -> None:
+        """Fails a tuple over what its execution has raised."""
         if tuple.finished:
             return
         tuple.finished = True
         self.failed += 1
-        self._outbox.fails.update(tuple.roots())
+        self._outbox.fail(tuple.roots(), self._note(error))
+
+    def _note(self, error: Exception | None) -> Note | None:
+        if not self._outbox.wants_notes:
+            return None
+        return Note(self.task) if error is None else note_of(self.task, error)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
         """Tuples that came, but cannot be read: their trees fail. `pairs`: those trees, and which edges are lost."""
         self.failed += count
-        self._outbox.fails.update(pairs)
+        self._outbox.fail(pairs, self._note(FrameError("it cannot be read")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
         """See `kstorm.topology.OutputCollector.reset_timeout`."""
@@ -220,7 +232,7 @@ class BoltCollector:
             batch.finished = True
             self.failed += len(batch)
             if batch.roots is not None:
-                self._outbox.fails.update(filter(None, batch.roots.tolist()))
+                self._outbox.fail(filter(None, batch.roots.tolist()), self._note(None))
 
         self._do(batch, commit)
 

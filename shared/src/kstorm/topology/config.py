@@ -113,6 +113,11 @@ class Config:
     """Seconds for which the ranges of finished offsets are kept, which an audit needs; None keeps them for ever. It counts when
     their topic is made."""
 
+    topology_trace_retention_hours: float = 24.0
+    """Hours for which the frames of tuples, acks and completions are kept once they are read, so that a tree can be looked at
+    afterwards: at least 1, and with `exactly_once` at least 24, since a tuple that is deleted before it is read is not sent again.
+    It counts when their topics are made."""
+
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
     tasks (static membership). Those of a process that is stopped wait as long, unless it knows that it does not come back
@@ -134,6 +139,12 @@ class Config:
         if self.topology_bolt_retry_delay_multiplier < 1:
             raise ConfigError(
                 f"topology_bolt_retry_delay_multiplier is {self.topology_bolt_retry_delay_multiplier}: it must be at least 1"
+            )
+        least = 24.0 if self.exactly_once else 1.0
+        if self.topology_trace_retention_hours < least:
+            raise ConfigError(
+                f"topology_trace_retention_hours is {self.topology_trace_retention_hours:g}: it must be at least {least:g}, so "
+                "that no tuple is deleted before it is read"
             )
         if self.topology_frame_format not in FRAME_FORMATS:
             known = " or ".join(map(str, sorted(FRAME_FORMATS)))

@@ -47,6 +47,7 @@ from kstorm.runtime.service.outage import begin_anew_if_cut_off, times_begun_ane
 from kstorm.runtime.service.pauses import Pauses
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.standby import Standby
+from kstorm.runtime.service.workload import Workload
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
@@ -81,6 +82,7 @@ class Driver(Generic[E]):
         self.journal = ServiceJournal(log)
         self.remark = ""
         """What to know of a process although nothing is wrong with it."""
+        self.workload = Workload(topology, lambda: self.engine.sent)
         self._told_to_stop = self._stopping = False
         self._ending = threading.Lock()
         self._exit_code = 2  # until it has begun: what is wrong before that, somebody has to mend
@@ -141,6 +143,10 @@ class Driver(Generic[E]):
         """The user's components that run here, with the ids of their tasks."""
         return ()
 
+    def by_task(self) -> Mapping[int, Mapping[str, int]]:
+        """Counts of each task that runs here, by its topology-wide id."""
+        return {}
+
     def after_runs(self) -> None:
         """The user's code ran: takes note of what it left to count."""
 
@@ -156,6 +162,7 @@ class Driver(Generic[E]):
         hangs = self.consumer.transactions.longest_secs
         yield "open_transaction_seconds", "Seconds that a transaction hangs for which this input waits", hangs, {}
         yield "throttled", "Whether input is paused since too much is in flight", float(self.consumer.throttled), {}
+        yield from self.workload.samples()
 
     def status(self) -> dict[str, Any]:
         """What to show at `/status`."""
@@ -173,6 +180,8 @@ class Driver(Generic[E]):
             "dead_letters": self.engine.dead_letters,
             "input_waits": self.consumer.transactions.problem(),
             "latency_counts": self.latency.counts,
+            **self.workload.status(),
+            "by_task": {str(task): dict(counts) for task, counts in self.by_task().items()},
         }
 
     # The life of a process.
@@ -197,6 +206,10 @@ class Driver(Generic[E]):
             reads=self.reads,
             from_committed=self.from_committed,
         )
+        self.workload.watch("input_throttled", lambda: self.consumer.throttled)
+        self.workload.watch("epoch", lambda: self.engine.held_back)
+        self.workload.count("producer_queue", lambda: self.producer.waited)
+        self.engine.sends_as(self.settings.instance)
         try:
             await self.before_join()
         except KstormError as error:
@@ -281,7 +294,8 @@ class Driver(Generic[E]):
         """Works on one poll: called by the agent."""
         item, unit = polled
         try:
-            await self.perform(self.engine.polled(item, unit, time.monotonic()))
+            with self.workload.busy:
+                await self.perform(self.engine.polled(item, unit, time.monotonic()))
         except Exception as error:  # noqa: BLE001 - whatever it is: the offset must not move past work that was not done
             self.fatal(error)
         self.producer.poll()
@@ -326,7 +340,8 @@ class Driver(Generic[E]):
             self.perform_beside(self.engine.tick(time.monotonic()))
 
     async def _run(self, run: Run) -> list[Run]:
-        await drive(run.steps, self._pauses)
+        with self.workload.busy:
+            await drive(run.steps, self._pauses)
         self.after_runs()
         return self._act(self.engine.ran(run, time.monotonic()))
 
@@ -391,6 +406,7 @@ class Driver(Generic[E]):
             now = time.monotonic()
             self.perform_beside(self.engine.tick(now))
             self.periodic()
+            self.workload.look()
             self._standby.look(now, idle=self.consumer.joined and not self.engine.slots)
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
 
