@@ -96,7 +96,7 @@ def test_a_spout_that_knows_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(topology_acker_tasks=2)
     harness.next_tuple(harness.emitting(["x"], 50))
     harness.next_tuple(lambda: harness.task.collector.emit_batch([["a"] * 9], list(range(60, 69))) and None)
-    found = {}
+    found: dict[int, Origin | None] = {}
     for send in harness.outbox.drain_acks():
         frame = decode(AckFrame, send.value)
         roots = unpack_ids(frame.init_roots)

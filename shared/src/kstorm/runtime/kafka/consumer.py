@@ -22,6 +22,7 @@ from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
@@ -36,6 +37,7 @@ _PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which 
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
+_CLOSE_SECONDS = 5.0
 _MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's bound
 _POLL_MARGIN_SECONDS = 30.0
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
@@ -200,7 +202,16 @@ class TaskConsumer(threading.Thread):
             self._fatal(error)
         finally:
             self._searches.close()
-            self._consumer.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return: what
+        it would still tell the group is nothing that anybody needs."""
+        seconds = _CLOSE_SECONDS + (self._revoke_secs if self.assignment else 0.0)
+        try:
+            Caller("close").call(self._consumer.close, seconds)
+        except NotInTimeError:
+            self._log.warning("consumer_not_closed", seconds=seconds)
 
     def _leave(self) -> None:
         """Revokes every task and tells the group, which a static member does when it unsubscribes, but not when it closes.
