@@ -33,7 +33,7 @@ class BoltCollector:
         on_error: OnError,
     ):
         self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
-        self._component, self._on_error = component, on_error
+        self._component, self._on_error, self._trace = component, on_error, outbox.trace
         self._lanes = [lane for route in table.values() for lane in route.lanes]
         self.observe: Observer | None = None
         self._staging: TupleBatch | None = None
@@ -56,10 +56,12 @@ class BoltCollector:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
         if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
-            root = anchors.root
+            root, trace = anchors.root, self._trace
             for lane in lanes:
                 edge = self._next_id()
                 anchors.ack_val ^= edge
+                if trace is not None and trace.picks(root):
+                    lane.parents[len(lane.rows)] = [anchors.edge]
                 lane.rows.append(values)
                 lane.roots.append(root)
                 lane.edges.append(edge)
@@ -93,6 +95,9 @@ class BoltCollector:
                 for root in anchor.roots():
                     pairs[root] = pairs.get(root, 0) ^ edge
         root, edge = pairs.popitem() if pairs else (0, 0)
+        if self._trace is not None and (self._trace.picks(root) or any(map(self._trace.picks, pairs))):
+            edges = (edge for anchor in anchors if anchor.root for edge in (anchor.edge, *(anchor.more or {}).values()))
+            lane.parents[len(lane.rows)] = list(edges)
         if pairs:
             lane.more[len(lane.rows)] = pairs
         lane.rows.append(values)
@@ -179,7 +184,10 @@ class BoltCollector:
             )
         at = None if anchors is None else self._positions(anchors, positions, count)
         roots = None if anchors is None or anchors.roots is None else anchors.roots if at is None else anchors.roots[at]
-        emission = Emission(route, columns, count, roots, self._next_ids)
+        edges = None
+        if self._trace is not None and anchors is not None and roots is not None:
+            edges = anchors.edges if at is None else anchors.edges[at]
+        emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
 
         def commit() -> None:
             self.emitted += count
@@ -250,7 +258,8 @@ class BoltCollector:
                 lane.put(columns, len(positions), None, None)
                 continue
             at, edges = as_positions(positions), self._next_ids(len(positions))
-            lane.put(columns, len(positions), batch.roots[at], edges)
+            parents = {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
+            lane.put(columns, len(positions), batch.roots[at], edges, parents)
             val ^= fold_positions(at, edges, count)
         self.acked += count - len(failed)
         if val is None:

@@ -18,6 +18,7 @@ from kstorm.core.lanes import Lane, Rows
 from kstorm.core.notes import MOST_NOTES, Note, note_of
 from kstorm.core.origins import Places, Run, unknown
 from kstorm.core.outgoing import Outgoing, Part
+from kstorm.core.tracing import tracing
 from kstorm.core.wire import WRITERS, AckFrame, CompletionFrame, TupleFrame, encode_tuples, pack_ids, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
@@ -56,6 +57,8 @@ class Outbox:
 
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
+        self.trace = tracing(topology.config.topology_trace)
+        """The trees whose tuples say what they are anchored to; None if no tree's do."""
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
         self._write = WRITERS[self._format]
@@ -241,6 +244,7 @@ class Outbox:
                     rows.columns,
                     self.by,
                     self.worked,
+                    rows.parents,
                 ),
                 self._write,
             )

@@ -12,17 +12,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.errors import FencedError
+from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
-from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
+from kstorm.runtime.kafka.in_time import Caller
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
@@ -205,13 +205,20 @@ class TaskConsumer(threading.Thread):
             self._close()
 
     def _close(self) -> None:
-        """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return: what
-        it would still tell the group is nothing that anybody needs."""
-        seconds = _CLOSE_SECONDS + (self._revoke_secs if self.assignment else 0.0)
-        try:
-            Caller("close").call(self._consumer.close, seconds)
-        except NotInTimeError:
-            self._log.warning("consumer_not_closed", seconds=seconds)
+        """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return after
+        that: what it would still tell the group is nothing that anybody needs."""
+        caller = Caller("close")
+        closing = caller.begin(self._consumer.close)
+        caller.close()
+        patience = time.monotonic() + _CLOSE_SECONDS
+        while not wait([closing], _POLL_SECONDS).done:
+            if self.assignment:
+                patience = time.monotonic() + _CLOSE_SECONDS
+            elif time.monotonic() > patience:
+                self._log.warning("consumer_not_closed", seconds=_CLOSE_SECONDS)
+                return
+        if (error := closing.exception()) is not None:
+            self._fatal(error if isinstance(error, Exception) else KstormError(repr(error)))
 
     def _leave(self) -> None:
         """Revokes every task and tells the group, which a static member does when it unsubscribes, but not when it closes.
