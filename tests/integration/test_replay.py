@@ -44,7 +44,7 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 
 def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
     found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_order(record.value() or b"")) for record in found]  # type: ignore[misc, arg-type]
+    return [(record.key(), decode_order(record.value() or b"")) for record in found]
 
 
 def test_an_order_has_all_that_the_letter_has_of_the_message(letters: Letters, kstorm: Command) -> None:

@@ -57,7 +57,7 @@ def test_a_failure_has_what_the_failing_task_has_said(
     """The spout's collector knows it while `fail` is called."""
     manager = make(collector, **settings)
     manager.next_offset += 1  # another one was read meanwhile
-    collector.why_failed, collector.timed_out = note, timed_out  # type: ignore[attr-defined]
+    collector.why_failed, collector.timed_out = note, timed_out
     fail_for_good(manager, collector)
     error = (
         None if note is None else LetterError(type="KeyError", message="no such product", task=4, where="price.py:41")

@@ -121,6 +121,16 @@ def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
     return found
 
 
+def test_a_letter_says_which_bolt_failed_the_message_and_over_what() -> None:
+    """At least once it comes by the acker, with the failure."""
+    with produced(*LINES).cluster(wired(source())) as cluster:
+        for letter in run_until_dead(cluster):
+            assert (letter.component, letter.kind) == ("lines", "failed")
+            assert letter.error is not None
+            assert (letter.error.component, letter.error.message) == ("price", "no such product")
+            assert letter.error.where.startswith("test_replays.py:")
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_discarded(seed: int, tasks: int) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kstorm.core.dead_letters import FAILED, TIMED_OUT, LetterError, Particulars, error_in, text_of
-from kstorm.core.notes import Note
 from kstorm.kafka.message import SourceMessage
 from kstorm.topology import SpoutOutputCollector
 
@@ -26,6 +25,6 @@ def particulars(kind: str, error: LetterError | None, message: SourceMessage, th
 
 def why_failed(collector: SpoutOutputCollector) -> Cause:
     """Of the failure that a spout is being told of: what the task that failed the tuple has said, if that is known."""
-    note: Note | None = getattr(collector, "why_failed", None)
-    kind = TIMED_OUT if getattr(collector, "timed_out", False) else FAILED
+    note = collector.why_failed
+    kind = TIMED_OUT if collector.timed_out else FAILED
     return kind, None if note is None else error_in(note)
