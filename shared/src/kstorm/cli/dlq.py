@@ -147,11 +147,12 @@ def discard(
         return
     if not yes:
         _ask("discard", options.name, len(letters))
+    afterwards = _when_deleted(options)
     write_topic(options.settings, topic_of(options.name), [(one.key, None) for one in letters])
     what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} discarded"
     note_event(options.name, "discard", what, said=note, outcome=outcome, settings=options.settings)
-    print(f"{outcome}{_when_deleted(options)}")
+    print(f"{outcome}{afterwards}")
 
 
 @app.command()
