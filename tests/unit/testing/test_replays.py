@@ -173,6 +173,20 @@ def test_what_fails_again_has_a_letter_in_place_of_the_old_one(seed: int) -> Non
         assert [event.outcome for event in events(kafka)].count("done") == 2
 
 
+def test_a_thousand_letters_are_replayed_each_once() -> None:
+    """More than a spout may have in flight."""
+    kafka, config = produced(*(f"bad {number}" for number in range(1000))), Config(topology_max_spout_pending=300)
+    with kafka.cluster(wired(source(), 2, config)) as cluster:
+        dead = run_until_dead(cluster, 1000)
+        Price.mended = True
+        order(kafka, dead)
+        for _ in range(10):
+            cluster.advance_time(1)
+        assert out(kafka) == sorted(f"BAD {number}" for number in range(1000))
+        assert Counter(event.outcome for event in events(kafka)) == {"done": 1000}
+        assert set(last(kafka, "t.__orders").values()) == {None}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_an_order_outlives_every_process(seed: int) -> None:
     """Each message is processed at least once, and every order ends, whoever dies amid it."""
