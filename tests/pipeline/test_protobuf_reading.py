@@ -349,6 +349,7 @@ def test_as_much_as_may_be_is_read() -> None:
         b"\x08\x80",
         b"\x08" + b"\xff" * 11,
         b"\x3b\x0c",
+        b"\x9b\x06\xa4\x06",
     ],
     ids=lambda tail: tail[:4].hex(),
 )

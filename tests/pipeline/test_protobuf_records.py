@@ -257,6 +257,20 @@ def test_a_registry_that_gives_no_descriptors_is_named(
         read(spark, begun(protobuf_records(schema=word()), settings, stub), [value])
 
 
+def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """A serializer does not register what it thinks that every registry has; without it the error names the file."""
+    value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
+    stub.schemas[2].pop("references")
+    with pytest.raises(
+        PipelineError, match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it"
+    ):
+        begun(protobuf_records(), settings, stub)
+    (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
+    assert (row.reason, row.address.city) == (None, "Kiel")
+
+
 class Words:
     """A topic of words in Protobuf, and the tables made of it."""
 

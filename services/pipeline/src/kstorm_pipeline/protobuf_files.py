@@ -38,11 +38,14 @@ _WELL_KNOWN = {
 """What a registry does not have, as each that reads Protobuf has it by itself."""
 
 
-def files_of_schema(schema: Schema) -> bytes:
-    """A set of what a registry has of a schema, whose own file is the last; raises PipelineError for what is none."""
-    files = {name: _parsed(each, name) for name, each in schema.references.items()}
-    root = _parsed(schema, f"schema-{schema.id}.proto")
-    return _sorted([*files.values(), root], f"schema id {schema.id}")
+def files_of_schema(schema: Schema, known: bytes = b"") -> bytes:
+    """A set of what a registry has of a schema, whose own file is the last; raises PipelineError for what is none.
+
+    What it imports and the registry does not have is looked for in the set `known`: serializers leave out files that everybody has.
+    """
+    files = [*FileDescriptorSet.FromString(known).file]
+    files += [_parsed(each, name) for name, each in schema.references.items()]
+    return _sorted([*files, _parsed(schema, f"schema-{schema.id}.proto")], f"schema id {schema.id}")
 
 
 def files_of_class(message_type: Any) -> bytes:
@@ -78,7 +81,7 @@ def message_names(files: bytes) -> dict[tuple[int, ...], str]:
     return dict(_named(file.message_type, (), f"{file.package}." if file.package else ""))
 
 
-def open_message(files: bytes, name: str) -> Any:
+def open_message(files: bytes, name: str, whose: str = "the reader's Protobuf schema") -> Any:
     """The descriptor of a message of a set; raises PipelineError if it is not there, or the set makes no sense."""
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -86,9 +89,9 @@ def open_message(files: bytes, name: str) -> Any:
             pool.Add(file)
         return pool.FindMessageTypeByName(name)
     except KeyError:
-        raise PipelineError(f"the Protobuf schema has no message {name!r}: correct message=") from None
+        raise PipelineError(f"{whose} has no message {name!r}: correct message=") from None
     except TypeError as error:
-        raise PipelineError(f"the Protobuf schema makes no sense: {' '.join(str(error).split())}") from None
+        raise PipelineError(f"{whose} makes no sense: {' '.join(str(error).split())}") from None
 
 
 def _named(messages: Iterable[Any], above: tuple[int, ...], prefix: str) -> Iterator[tuple[tuple[int, ...], str]]:

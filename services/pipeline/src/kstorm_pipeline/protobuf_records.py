@@ -103,13 +103,13 @@ class _ProtobufDecoder(Decoder):
 
     def learn(self, spark: SparkSession, schema: Schema) -> Written:
         """The messages of a writer's schema, each with the reason for what cannot be read."""
-        files = files_of_schema(schema)
+        files = files_of_schema(schema, self._reading.files)
         return {place: self._reason(schema, files, name) for place, name in message_names(files).items()}
 
     def _reason(self, schema: Schema, files: bytes, name: str) -> str | None:
         if name != self._reading.message:
             return f"it is a {name}, and the pipeline reads {self._reading.message}"
-        problem = difference(open_message(files, name), self._descriptor)
+        problem = difference(open_message(files, name, f"schema id {schema.id}"), self._descriptor)
         if problem is None:
             return None
         logger.warning("schema id %d cannot always become the reader's schema: %s", schema.id, problem)
