@@ -37,7 +37,7 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
     """Runs the schedule of a seed. Raises `ViolationError`."""
     report = Report(seed, MESSAGES, steps=_FAULTS)
     random = Random(f"exactly once {seed}")
-    topology = _topology(random)
+    topology = exact_topology(random)
     with LocalCluster(topology, seed, tell=tell, at_once=False) as cluster:
         try:
             cluster.disturb(unanswered=random.choice((0.0, 0.1)))
@@ -52,7 +52,7 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
     return report
 
 
-def _topology(random: Random) -> Topology:
+def exact_topology(random: Random) -> Topology:
     """Words counted, and their halves joined."""
     config = Config(
         topology_processing_guarantee=EXACTLY_ONCE,

@@ -1,0 +1,186 @@
+"""Finds in the records of a topology's topics what is about one tree.
+
+Records are searched as they are for the bytes of the root, and only those that have it are decoded: nearly all of what is read
+is about other trees.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import pack
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from kstorm.core.notes import Note
+from kstorm.core.origins import Origin, read_origins
+from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
+from kstorm.errors import FrameError
+from kstorm.topology import Topology
+
+_NOT_TRACED: Final[Sequence[int]] = ()
+
+
+class Record(NamedTuple):
+    """A record as Kafka has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """Unix time in ms."""
+    value: bytes | None
+
+
+class Place(NamedTuple):
+    """Where something lies, and since when."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Sighting(Struct, frozen=True):
+    """A tuple of the tree in a frame."""
+
+    edge: int
+    stream: str
+    source: str
+    """The component that emitted it."""
+    source_task: int
+    target: str
+    """The component that gets it."""
+    target_task: int
+    place: Place
+    row: int
+    """Its position in the frame."""
+    by: str
+    """The instance that sent it; empty if the frame does not say."""
+    worked: int
+    """Milliseconds of work before it was sent."""
+    parents: Sequence[int]
+    """Edges of the tuples that it is anchored to; empty if the frame does not say."""
+    values: Sequence[Any]
+
+
+class News(Struct, frozen=True):
+    """What a frame told the acker of the tree."""
+
+    kind: str
+    """`init`, `ack`, `fail` or `reset`."""
+    place: Place
+    val: int = 0
+    """What was XORed to the tree."""
+    task: int = 0
+    """Of an init, the spout task."""
+    by: str = ""
+    worked: int = 0
+    origin: Origin | None = None
+    note: Note | None = None
+
+
+class Ending(Struct, frozen=True):
+    """What the acker told the spout."""
+
+    kind: str
+    """`acked`, `failed` or `reset`."""
+    place: Place
+    note: Note | None = None
+
+
+class Gathered(Struct):
+    """All that was found of a tree."""
+
+    root: int
+    sightings: list[Sighting] = []
+    news: list[News] = []
+    endings: list[Ending] = []
+    records: int = 0
+    """That were looked at."""
+    size: int = 0
+    """Their bytes."""
+    unreadable: int = 0
+    """Records that have the bytes of the root, and are no frames."""
+
+
+class Gatherer:
+    """Takes the records of a topology's topics, in any order, and keeps what is about one tree."""
+
+    def __init__(self, topology: Topology, root: int) -> None:
+        self.found = Gathered(root)
+        self._topology, self._root = topology, root
+        self._packed, self._plain = pack("<Q", root), msgspec.msgpack.encode(root)
+        self._bolts = {topology.bolt_topic(bolt.id): bolt.id for bolt in topology.bolts}
+        self._completions = {topology.completions_topic(spout.id) for spout in topology.spouts}
+
+    def take(self, record: Record) -> bool:
+        """Whether the record was about the tree."""
+        found, value = self.found, record.value
+        if value is None:
+            return False
+        found.records += 1
+        found.size += len(value)
+        if self._packed not in value and self._plain not in value:
+            return False
+        try:
+            return self._read(record, value)
+        except FrameError:
+            found.unreadable += 1
+            return False
+
+    def _read(self, record: Record, value: bytes) -> bool:
+        found, place = self.found, Place(*record[:4])
+        before = len(found.sightings) + len(found.news) + len(found.endings)
+        if record.topic in self._bolts:
+            found.sightings += self._sightings(decode(TupleFrame, value), self._bolts[record.topic], place)
+        elif record.topic == self._topology.acker_topic:
+            found.news += _news(decode(AckFrame, value), self._root, place)
+        elif record.topic in self._completions:
+            found.endings += _endings(decode(CompletionFrame, value), self._root, place)
+        return len(found.sightings) + len(found.news) + len(found.endings) > before
+
+    def _sightings(self, frame: TupleFrame, target: str, place: Place) -> Iterator[Sighting]:
+        tasks = self._topology.task_ids(target)
+        if place.partition >= len(tasks):
+            raise FrameError(f"a frame in partition {place.partition} of {place.topic!r}, which is no task's")
+        edges = unpack_ids(frame.edges)
+        rows = [(row, edges[row]) for row, root in enumerate(unpack_ids(frame.roots)) if root == self._root]
+        rows += [(row, pairs[self._root]) for row, pairs in frame.more.items() if self._root in pairs]
+        for row, edge in rows:
+            yield Sighting(
+                edge,
+                frame.stream,
+                frame.component,
+                frame.task,
+                target,
+                tasks[place.partition],
+                place,
+                row,
+                frame.by,
+                frame.worked,
+                frame.parents.get(row, _NOT_TRACED),
+                [column[row] for column in frame.columns],
+            )
+
+
+def _news(frame: AckFrame, root: int, place: Place) -> Iterator[News]:
+    """In the order in which the ledger applies them."""
+    inits = unpack_ids(frame.init_roots)
+    if root in inits:
+        origins = read_origins(frame.origins, len(inits))
+        for (begun, val), origin in zip(unpack_pairs(frame.init_roots, frame.init_vals), origins, strict=True):
+            if begun == root:
+                yield News("init", place, val, frame.task, frame.by, frame.worked, origin)
+    for about, val in unpack_pairs(frame.roots, frame.vals):
+        if about == root:
+            yield News("ack", place, val, by=frame.by, worked=frame.worked)
+    if root in unpack_ids(frame.failed):
+        yield News("fail", place, by=frame.by, worked=frame.worked, note=frame.notes.get(root))
+    if root in unpack_ids(frame.reset):
+        yield News("reset", place, by=frame.by)
+
+
+def _endings(frame: CompletionFrame, root: int, place: Place) -> Iterator[Ending]:
+    for kind, column in (("acked", frame.acked), ("failed", frame.failed), ("reset", frame.reset)):
+        if root in unpack_ids(column):
+            yield Ending(kind, place, frame.notes.get(root) if kind == "failed" else None)

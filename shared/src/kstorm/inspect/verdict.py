@@ -1,0 +1,252 @@
+"""Why a message is not done, in one line: what its newest tree waits for, and what is known of who should see to that."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from kstorm.inspect.facts import Facts, Message
+from kstorm.inspect.open_tree import Blocked, Cause, blocked_by
+from kstorm.inspect.tree import Tree
+from kstorm.inspect.words import failure, many, moment
+from kstorm.kafka.above import Run
+
+
+class Kind(StrEnum):
+    """The verdicts there are."""
+
+    DONE = "done"
+    DEAD = "dead letter"
+    SKIPPED = "skipped"
+    NOT_READ = "not read yet"
+    NO_TREE = "no tree found"
+    RETRY = "waits for its retry"
+    QUEUED = "queued"
+    HELD = "held or forgotten"
+    ACKER = "acker behind"
+    NOT_TOLD = "not told"
+    NOT_STORED = "complete, offset not stored yet"
+    NEVER = "never complete, will be replayed"
+    ON_ITS_WAY = "on its way or lost"
+    UNSURE = "one of several tuples"
+
+
+class Verdict(Struct, frozen=True):
+    """The answer."""
+
+    message: Message
+    kind: Kind
+    said: str
+    """In a line."""
+    trees: int = 0
+    """That were found of the message."""
+    root: str = ""
+    """Of the tree that it is about, 16 hex digits."""
+    blocked: Sequence[Blocked] = ()
+    """The tuples that it waits for, the most telling one first."""
+
+
+def why(message: Message, attempts: Sequence[Tree], facts: Facts) -> Verdict:
+    """Of a message and the trees of its attempts, oldest first."""
+    kind, said, blocked = _judge(message, attempts, facts)
+    telling = _telling(attempts)
+    root = f"{telling.root:016x}" if telling else ""
+    return Verdict(message, kind, said, len(attempts), root, blocked)
+
+
+def _telling(trees: Sequence[Tree]) -> Tree | None:
+    """The tree that says why: of the newest attempt, as a message may have several trees, one that is not complete."""
+    if not trees:
+        return None
+    newest = max(trees, key=lambda tree: tree.begun)
+    same = [tree for tree in trees if _attempt(tree) == _attempt(newest) and newest.begun - tree.begun < _AT_ONCE_MS]
+    return min(same, key=lambda tree: (_OUTCOMES.index(tree.outcome), -tree.begun))
+
+
+def _attempt(tree: Tree) -> int:
+    return tree.origin.attempt if tree.origin else 0
+
+
+class Said(NamedTuple):
+    """What is said of a message."""
+
+    kind: Kind
+    said: str
+    blocked: Sequence[Blocked] = ()
+
+
+def _judge(message: Message, attempts: Sequence[Tree], facts: Facts) -> Said:
+    newest = _telling(attempts)
+    finished = _finished(message, facts)
+    if facts.letters and (finished or newest is None or newest.outcome != "acked"):
+        letter = facts.letters[-1]
+        return Said(Kind.DEAD, f"dead letter #{letter.number}: {letter.reason}")
+    if finished:
+        return finished
+    if newest is None:
+        return _without_tree(message, facts)
+    if newest.outcome == "acked":
+        return _complete(message, newest, facts)
+    if newest.outcome == "failed":
+        return _failed(newest, attempts, facts)
+    return _open(newest, facts)
+
+
+def _finished(message: Message, facts: Facts) -> Said | None:
+    """What became of a message whose offset ZooKeeper's has passed."""
+    if facts.stored is None or message.offset >= facts.stored:
+        return None
+    ranges = [r for r in facts.finished if r.start <= message.offset < r.end]
+    if not ranges:
+        return Said(Kind.DONE, f"done: the stored offset is {facts.stored:,}")
+    newest = ranges[-1]
+    if any(skip.start <= message.offset < skip.end for skip in newest.skipped):
+        skip = next(skip for skip in newest.skipped if skip.start <= message.offset < skip.end)
+        return Said(Kind.SKIPPED, f"skipped: {skip.why}{f' by {skip.who}' if skip.who else ''}")
+    if _in(newest.dead, message.offset):
+        return Said(Kind.DEAD, "a dead letter, which is not among those that are kept")
+    if _in(newest.empty, message.offset):
+        return Said(Kind.DONE, "done: its scheme made no tuple of it")
+    return Said(Kind.DONE, f"done {moment(newest.at, facts.now)}")
+
+
+def _in(runs: Sequence[Run], offset: int) -> bool:
+    return any(first <= offset < end for first, end in runs)
+
+
+def _without_tree(message: Message, facts: Facts) -> Said:
+    reached = [at for at in (facts.stored, facts.position) if at is not None]
+    if facts.emitted_to is not None:
+        reached.append(facts.emitted_to + 1)
+    following = max(reached, default=None)
+    if following is not None and message.offset < following:
+        return Said(
+            Kind.NO_TREE,
+            f"offsets up to {following:,} were emitted, and no tree of this one is found: its scheme made no tuple of it, or the "
+            "records of its tree are gone",
+        )
+    behind = "" if following is None else f": the spout is {many(message.offset - following, 'message')} before it"
+    return Said(Kind.NOT_READ, f"not read yet{behind}{_spout_trouble(facts)}")
+
+
+def _spout_trouble(facts: Facts) -> str:
+    if facts.deactivated:
+        return "; the topology is deactivated"
+    return "; no spout holds the lock of its partition" if facts.holder is None else ""
+
+
+def _complete(message: Message, tree: Tree, facts: Facts) -> Said:
+    closed = tree.proof.closed
+    assert closed is not None
+    place = (closed.topic, closed.partition)
+    told = next((ending for ending in tree.endings if ending.kind == "acked"), None)
+    if told is None:
+        committed = facts.committed.get(place, 0)
+        if committed <= closed.offset:
+            behind = many(facts.ends.get(place, closed.offset + 1) - committed, "record")
+            return Said(
+                Kind.ACKER,
+                f"acked; acker {closed.partition} is {behind} behind{_owner(place, facts)}",
+            )
+        return Said(
+            Kind.NOT_TOLD,
+            f"complete, and its acker has read that; no record tells the spout{_replayed(tree, facts)}",
+        )
+    if facts.stored is not None and facts.stored < message.offset:
+        return Said(
+            Kind.NOT_STORED,
+            f"complete {moment(told.place.timestamp, facts.now)}; the offset waits for those before it: the oldest that is not "
+            f"done is {message.topic}/{message.partition}/{facts.stored}",
+        )
+    return Said(
+        Kind.NOT_STORED,
+        f"complete {moment(told.place.timestamp, facts.now)}; the offset is not stored yet{_spout_trouble(facts)}",
+    )
+
+
+def _failed(tree: Tree, attempts: Sequence[Tree], facts: Facts) -> Said:
+    at, note = tree.ended or facts.now, tree.note
+    told = any(ending.kind == "failed" for ending in tree.endings)
+    cause = "failed" if note is None else f"failed{failure(note, facts.tasks.get(note.task, f'task {note.task}'))}"
+    if not told and tree.proof.failed is not None:
+        place = (tree.proof.failed.topic, tree.proof.failed.partition)
+        if facts.committed.get(place, 0) <= tree.proof.failed.offset:
+            return Said(Kind.ACKER, f"{cause}; acker {place[1]} has not read that yet{_owner(place, facts)}")
+    failures = _attempt(tree) or len(attempts)
+    return Said(Kind.RETRY, f"{cause} {moment(at, facts.now)}; {_retry(failures, at, facts)}")
+
+
+def _retry(failures: int, at: float, facts: Facts) -> str:
+    if facts.retries is None:
+        return f"waits for its retry{_spout_trouble(facts)}"
+    if 0 <= facts.retries.limit < failures:
+        return "its retries are used up, and it becomes a dead letter"
+    due = at + facts.retries.delay(failures)
+    late = _spout_trouble(facts) if due < facts.now else ""
+    return f"waits for its retry {moment(due, facts.now)}{late}"
+
+
+def _open(tree: Tree, facts: Facts) -> Said:
+    if not tree.proof.begun:
+        return Said(
+            Kind.ON_ITS_WAY,
+            f"its acker has not heard of it; it is on its way, or its spout died{_replayed(tree, facts)}",
+        )
+    blocked = blocked_by(tree, facts)
+    if not blocked:
+        return Said(
+            Kind.ON_ITS_WAY,
+            f"it waits for a tuple that is in no record: it is on its way, or was lost with its process{_replayed(tree, facts)}",
+        )
+    first = blocked[0]
+    more = f"; and {len(blocked) - 1} more" if len(blocked) > 1 else ""
+    match first.cause:
+        case Cause.QUEUED:
+            return Said(Kind.QUEUED, f"{first.said}{more}", blocked)
+        case Cause.HELD:
+            return Said(Kind.HELD, f"{first.said}{more}{_replayed(tree, facts)}", blocked)
+        case Cause.TWICE | Cause.STRANGE:
+            return Said(Kind.NEVER, f"{first.said}; it is never complete{_replayed(tree, facts)}", blocked)
+        case Cause.DOUBTFUL:
+            return Said(Kind.UNSURE, f"most likely {first.said}{more}{_replayed(tree, facts)}", blocked)
+        case Cause.AMONG:
+            return Said(
+                Kind.UNSURE,
+                f"it waits for {'a tuple that is in no record, or for ' if first.lost else ''}one of "
+                f"{many(len(blocked), 'tuple')}, such as this: {first.said}{_replayed(tree, facts)}",
+                blocked,
+            )
+
+
+def _replayed(tree: Tree, facts: Facts) -> str:
+    """When the message is emitted again if nothing happens."""
+    init = tree.init
+    if facts.exactly_once or facts.timeout_ms == float("inf"):
+        return ""
+    if init is None:
+        return "; it is replayed when its spout begins anew"
+    resets = [ending.place.timestamp for ending in tree.endings if ending.kind == "reset"]
+    since = max([init.place.timestamp, *resets])
+    first, last = since + facts.timeout_ms, since + _LONGEST * facts.timeout_ms
+    if last < facts.now:
+        return f"; it was to be replayed until {_bare(last, facts.now)}{_spout_trouble(facts)}"
+    return f"; it will be replayed {moment(max(first, facts.now), facts.now)} or soon after"
+
+
+def _bare(ms: float, now: float) -> str:
+    return moment(ms, now).removeprefix("at ")
+
+
+def _owner(place: tuple[str, int], facts: Facts) -> str:
+    if not facts.owners:
+        return ""
+    owner = facts.owners.get(place)
+    return f" ({owner} runs it)" if owner else ", and no process runs it"
+
+
+_LONGEST: Final = 1.5
+"""Message timeouts after which a tree has failed at the latest."""
+_AT_ONCE_MS: Final = 1000
+"""Within which all trees of one attempt begin."""
+_OUTCOMES: Final = ("failed", "open", "acked")

@@ -1,0 +1,179 @@
+"""Trees rebuilt from the records of a simulated cluster, held against what really happened.
+
+Of each tree that an acker says to be complete, the log proves that it is. Of each that is open, the tuples that it is said to
+wait for were truly not acked, as those know who acked.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
+from kstorm.inspect.facts import Facts, Message
+from kstorm.inspect.gather import Gatherer, Record
+from kstorm.inspect.open_tree import Cause
+from kstorm.inspect.tree import Tree, build
+from kstorm.inspect.verdict import Kind, why
+from kstorm.inspect.waiting import Waiting, waits_for
+from kstorm.inspect.xor import MOST_UNKNOWN
+from kstorm.testing.cluster import LocalCluster
+from kstorm.testing.ordeal import work_among_faults
+from kstorm.topology import Topology
+from tests.sim.acks import Acknowledged, records_of, watch_acks
+from tests.sim.exactly_once.world import exact_topology, strike
+from tests.sim.faults import CALM, DRAWN, Striker, Weather
+from tests.sim.kafka_source import SourceTopic
+from tests.sim.topologies import random_topology
+from tests.sim.truth import Truth
+
+
+@dataclass
+class Rebuilt:
+    """How many trees were looked at, and what was said of them."""
+
+    acked: int = 0
+    said: Counter[str] = field(default_factory=Counter)
+    """Of open trees."""
+    told_apart: int = 0
+    """Trees that are complete, all of whose acks could be told apart."""
+
+
+def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> None:
+    """Raises `AssertionError` saying which tree is not as it should be."""
+    topology = cluster.topology
+    records = list(_records(cluster))
+    acked = set(_acked(records, topology))
+    for root in sorted({*acked, *_begun(records, topology)}):
+        tree = rebuild(topology, records, root)
+        if root in acked:
+            assert tree.proof.closed, f"the tree {root:x} was acked, and is not proven: {tree.proof}"
+            rebuilt.acked += 1
+            rebuilt.told_apart += all(tree.entries.get(number) for number in tree.proof.counted)
+        elif tree.outcome == "open" and tree.proof.begun:
+            waiting = waits_for(tree)
+            _check_open(tree, waiting, acks.of(cluster, root), acks.sent[root])
+            rebuilt.said[_said(waiting)] += 1
+            _check_verdict(cluster, tree, acks.of(cluster, root))
+
+
+def rebuild(topology: Topology, records: list[Record], root: int) -> Tree:
+    """The tree of a root."""
+    gatherer = Gatherer(topology, root)
+    for record in records:
+        gatherer.take(record)
+    assert not gatherer.found.unreadable
+    return build(gatherer.found)
+
+
+def _check_open(tree: Tree, waiting: Waiting, acked: Counter[int], sent: set[int]) -> None:
+    about = f"the tree {tree.root:x}, {waiting}"
+    truly = [edge for edge in tree.tuples if not acked[edge]]
+    assert _said(waiting) != "nothing", f"{about}: it is open, and nothing is said"
+    for edge in waiting.unacked:
+        assert not acked[edge], f"{about}: {edge:x} was acked"
+    for edge in waiting.twice:
+        assert acked[edge] > 1, f"{about}: {edge:x} was acked {acked[edge]} times"
+    for edge in waiting.strange:
+        assert acked[edge], f"{about}: {edge:x} was not acked"
+    if (waiting.among or waiting.lost) and len(tree.tuples) <= MOST_UNKNOWN:
+        on_its_way = sent - tree.tuples.keys()
+        assert set(truly) & set(waiting.among) or (waiting.lost and on_its_way), f"{about}: all of these are acked"
+
+
+def _check_verdict(cluster: LocalCluster, tree: Tree, acked: Counter[int]) -> None:
+    """Whom `kstorm why` names as having the tuple, or as having lost it, has not acked it."""
+    world = cluster.processes(cluster.topology.spouts[0].id)[0].world
+    places = [place for place in world.logs.places() if place[0] in cluster.topology.topics()]
+    committed = {place: world.logs.committed(place) for place in places}
+    verdict = why(Message("m", 0, 0), [tree], Facts(now=0, timeout_ms=1000, committed=committed))
+    assert verdict.kind not in (Kind.DONE, Kind.NOT_STORED, Kind.ACKER), f"the tree {tree.root:x} is open: {verdict}"
+    for blocked in verdict.blocked:
+        if blocked.cause in (Cause.HELD, Cause.QUEUED):
+            assert not acked[int(blocked.edge, 16)], f"the tree {tree.root:x}: acked is {blocked}"
+
+
+def _said(waiting: Waiting) -> str:
+    for kind in ("unacked", "twice", "doubtful", "strange", "among"):
+        if getattr(waiting, kind):
+            return kind
+    return "lost" if waiting.lost else "nothing"
+
+
+def _records(cluster: LocalCluster) -> Iterator[Record]:
+    for topic, partitions in cluster.topology.topics().items():
+        for partition in range(partitions):
+            for offset, value in records_of(cluster, topic, partition):
+                yield Record(topic, partition, offset, 0, value)
+
+
+def _acked(records: list[Record], topology: Topology) -> Iterator[int]:
+    topics = {topology.completions_topic(spout.id) for spout in topology.spouts}
+    for record in records:
+        if record.topic in topics:
+            yield from unpack_ids(decode(CompletionFrame, record.value).acked)
+
+
+def _begun(records: list[Record], topology: Topology) -> Iterator[int]:
+    for record in records:
+        if record.topic == topology.acker_topic:
+            yield from unpack_ids(decode(AckFrame, record.value).init_roots)
+
+
+def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
+    """A schedule among faults that is broken off at any moment, or when nobody has anything to do at that moment."""
+    rebuilt = rebuilt or Rebuilt()
+    random = Random(f"trees {seed}")
+    weather = random.choice([weather for weather in DRAWN if weather is not Weather.UNTRACKED])
+    truth = Truth(messages=random.randint(3, 10))
+    source = SourceTopic(random, truth, random.choice((1, 2, 3))) if random.random() < _WITH_KAFKA else None
+    topology = random_topology(random, truth, source, weather in CALM)
+    resources = {} if source is None else source.resources
+    with watch_acks() as acks, LocalCluster(topology, seed, resources, at_once=False) as cluster:
+        if source is not None:
+            source.letters = lambda: cluster.sent(topology.dead_letters_topic)
+        adversary = Striker(cluster, source, random, weather, truth.forget)
+        work_among_faults(cluster, adversary, random.choice((0, 150, 300)))
+        adversary.end()
+        _go_on(cluster, random)
+        _check(seed, cluster, acks, rebuilt)
+    return rebuilt
+
+
+def explore_exact_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
+    """The same of a topology that is processed exactly once. Nothing of it is ever executed twice, as far as records tell."""
+    rebuilt = rebuilt or Rebuilt()
+    random = Random(f"exact trees {seed}")
+    topology = exact_topology(random)
+    names = [*topology.components, *(["acker"] if topology.config.acker_tasks else [])]
+    with watch_acks() as acks, LocalCluster(topology, seed, at_once=False) as cluster:
+        for _ in range(random.choice((10, 60))):
+            for _ in range(random.randint(1, 12)):
+                cluster.step()
+            strike(cluster, random.choice(names), random)
+        cluster.heal()
+        cluster.bury()
+        _go_on(cluster, random)
+        before = Counter(rebuilt.said)
+        _check(seed, cluster, acks, rebuilt)
+        strange = {kind: count for kind, count in (rebuilt.said - before).items() if kind in ("twice", "strange")}
+        assert not strange, f"seed {seed}: of open trees it is said {strange}, exactly once"
+    return rebuilt
+
+
+def _go_on(cluster: LocalCluster, random: Random) -> None:
+    if random.random() < _UNTIL_IDLE:
+        cluster.run_until_idle()
+    else:
+        for _ in range(random.randrange(300)):
+            cluster.step()
+
+
+def _check(seed: int, cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> None:
+    try:
+        check_trees(cluster, acks, rebuilt)
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from None
+
+
+_WITH_KAFKA, _UNTIL_IDLE = 0.3, 0.5
