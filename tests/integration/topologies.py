@@ -15,7 +15,16 @@ from kstorm.kafka import (
     StringScheme,
 )
 from kstorm.queues import KestrelConfig, KestrelSpout, QueueSpout, RabbitMQConfig, RabbitMQSpout
-from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Topology, TopologyBuilder, Tuple
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
 
 
 def _config() -> Config:
@@ -83,6 +92,53 @@ def traced() -> Topology:
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write).shuffle_grouping("split")
+    return builder.build()
+
+
+class SplitWhole(BasicBolt):
+    """Splits sentences into words with their places."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """A word and where it stands."""
+        declarer.declare("word", "partition", "offset", "position")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits the words; raises at the word `bad`."""
+        sentence, partition, offset = tuple.values
+        if "bad" in sentence:
+            raise ValueError(f"no such sentence: {sentence}")
+        for position, word in enumerate(sentence.split()):
+            collector.emit([word, partition, offset, position])
+
+
+class ForgetsTheMoon(Bolt):
+    """Hands words on, and neither acks nor fails the word `moon`."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """As it gets them."""
+        declarer.declare("word", "partition", "offset", "position")
+
+    def execute(self, tuple: Tuple) -> None:
+        """Emits a word, or forgets it."""
+        if tuple["word"] != "moon":
+            self.collector.emit(tuple.values, tuple)
+            self.collector.ack(tuple)
+
+
+def forgetful() -> Topology:
+    """Words with their lineage in headers, of which a bolt forgets one."""
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
+    config = SpoutConfig(
+        KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_initial_delay_ms=600_000, retry_delay_max_ms=600_000
+    )
+    builder = TopologyBuilder(name, _config())
+    builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
+    builder.set_bolt("split", SplitWhole(), 1).set_num_tasks(2).shuffle_grouping("sentences")
+    builder.set_bolt("count", ForgetsTheMoon(), 1).set_num_tasks(4).fields_grouping("split", "word")
+    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
+    write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
+    builder.set_bolt("sink", write, 1).shuffle_grouping("count")
     return builder.build()
 
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 
 from kstorm.cli import activation, dlq, offsets, topology
+from kstorm.cli.causes import causes
 from kstorm.cli.consume import consume
 from kstorm.cli.events import events
 from kstorm.cli.in_pod import OVERDUE
@@ -19,7 +20,9 @@ from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
 from kstorm.cli.produce import produce
 from kstorm.cli.rollout import restart, scale
+from kstorm.cli.trace import trace
 from kstorm.cli.values import values
+from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
 from kstorm.runtime.terminal import guarded
 
@@ -46,6 +49,9 @@ for verb in (
     activation.deactivate,
     activation.drain,
     kill,
+    trace,
+    why,
+    causes,
     events,
 ):
     app.command()(verb)

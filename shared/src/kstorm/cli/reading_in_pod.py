@@ -4,6 +4,7 @@ While offsets are moved no spout runs, so it may be an acker's pod. That does no
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import typer
 
@@ -17,14 +18,46 @@ from kstorm.errors import ConfigError, ControlError
 
 def run_in_pod(options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()) -> None:
     """Runs `kstorm offsets VERB` in a pod and ends with its exit code; returns if it is to be run here."""
+    found = pod_of(options)
+    if found is not None:
+        pod, workloads = found
+        raise typer.Exit(pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments))
+
+
+class Options(Protocol):
+    """What says which topology is meant, and where it is."""
+
+    @property
+    def topology(self) -> str | None:
+        """`package.module:attribute`, or a name on Kubernetes."""
+
+    @property
+    def bootstrap(self) -> str | None:
+        """Kafka."""
+
+    @property
+    def zookeeper(self) -> str | None:
+        """ZooKeeper."""
+
+    @property
+    def namespace(self) -> str | None:
+        """On Kubernetes."""
+
+    @property
+    def context(self) -> str | None:
+        """Of the kubeconfig."""
+
+
+def pod_of(options: Options) -> tuple[PodCommand, Sequence[Workload]] | None:
+    """A pod of the topology that a command is to be run in, and the workloads there are; None if it is to be run here."""
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
     if not name or ":" in name:
         if chosen:
             raise ConfigError("--namespace and --context are for a topology on Kubernetes: give its name by --topology")
-        return
+        return None
     if not chosen and not is_named():
-        return
+        return None
     if options.zookeeper is not None or options.bootstrap is not None:
         raise ConfigError(
             f"--topology {name} is one on Kubernetes, whose pod knows its servers: leave out --zookeeper and --bootstrap, or give "
@@ -32,8 +65,7 @@ def run_in_pod(options: ReadingOptions, verb: str, *words: str, arguments: Seque
         )
     cluster = open_cluster(options.namespace, options.context)
     workloads = find_or_hint(cluster, name)
-    pod = PodCommand(cluster, workloads, "spout", "acker")
-    raise typer.Exit(pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments))
+    return PodCommand(cluster, workloads, "spout", "acker"), workloads
 
 
 def _which(options: ReadingOptions, workloads: Sequence[Workload]) -> Iterator[str]:

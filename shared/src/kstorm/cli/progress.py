@@ -1,0 +1,46 @@
+"""Tells on stderr how far a long reading is: in place on a terminal, elsewhere in a line now and then."""
+
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from kstorm.printable import printable
+
+_QUIET_SECS: Final = 2.0
+"""Until which nothing is told."""
+_LINE_SECS: Final = 5.0
+
+
+class Progress:
+    """What is told goes away in the end, on a terminal."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._status: Status | None = None
+        self._next = time.monotonic() + _QUIET_SECS
+
+    def tell(self, said: str) -> None:
+        """Something new is known."""
+        if time.monotonic() < self._next:
+            return
+        if not self._console.is_terminal:
+            self._next = time.monotonic() + _LINE_SECS
+            self._console.print(f"kstorm: {said}", markup=False, highlight=False, soft_wrap=True)
+            return
+        if self._status is None:
+            self._status = self._console.status("")
+            self._status.start()
+        self._status.update(Text(printable(said)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()

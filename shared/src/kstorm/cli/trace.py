@@ -1,0 +1,228 @@
+"""`kstorm trace`: the tree of a message, put together from the topics of its topology.
+
+kstorm trace sentences/3/10482 --topology hello:topology
+kstorm trace --sink word-counts/1/5521 --topology hello      # on Kubernetes: the message that a record of a sink comes from
+kstorm trace --slowest 5 --since 10m
+"""
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from kstorm.cli.options import with_options
+from kstorm.cli.tracing import (
+    Coordinates,
+    Tracing,
+    TracingOptions,
+    is_on_kubernetes,
+    open_tracing,
+    parse_message,
+    run_in_pod,
+)
+from kstorm.core.origins import Origin
+from kstorm.errors import ConfigError, ControlError, KstormError
+from kstorm.inspect.drawing import draw, headline
+from kstorm.inspect.exporting import to_dot, to_json
+from kstorm.inspect.facts import Message
+from kstorm.inspect.tree import Tree
+from kstorm.inspect.words import many
+from kstorm.kafka.lineage import ROOTS
+from kstorm.printable import printable
+from kstorm.runtime.tracing.slowest import slowest as find_slowest
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@with_options(TracingOptions)
+def trace(
+    options: TracingOptions,
+    message: Coordinates = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, metavar="N", help="Which attempt at it; else the newest.")
+    ] = None,
+    root: Annotated[str | None, typer.Option("--root", metavar="HEX", help="The tree of a root instead.")] = None,
+    sink: Annotated[
+        str | None,
+        typer.Option(
+            "--sink", metavar="TOPIC/PARTITION/OFFSET", help="The trees that a record with lineage comes from."
+        ),
+    ] = None,
+    slowest: Annotated[
+        int | None, typer.Option("--slowest", min=1, metavar="N", help="The trees that took longest, since --since.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="AGE", help="How far to look back for --root and --slowest: 30s, 10m, 2h.")
+    ] = "10m",
+    values: Annotated[bool, typer.Option("--values", help="Show what tuples hold.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Show each tuple, however many are alike.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="A graph for Graphviz.")] = False,
+    otlp_url: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="Send it to a collector of OpenTelemetry, as spans.")
+    ] = None,
+) -> None:
+    """Shows the tree of a message: which tuples came of it, where they went, when, and the proof that it is complete."""
+    if sum(wanted is not None for wanted in (message, root, sink, slowest)) != 1:
+        raise ConfigError("give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink, --slowest")
+    asked = _Asked(message, root, sink, slowest, since, attempt)
+    flags = {"--values": values, "--all": all_, "--json": json, "--dot": dot}
+    words = [*asked.words(), *(name for name, given in flags.items() if given)]
+    if otlp_url is not None:
+        _send(asked, options, otlp_url)
+        return
+    run_in_pod(options, "trace", *words, arguments=[] if message is None else [message])
+    with open_tracing(options) as tracing:
+        trees = list(asked.trees(tracing, options))
+        for line in _printed(trees, tracing, asked.shows_all, json, dot, values, all_):
+            print(line)
+
+
+def _send(asked: "_Asked", options: TracingOptions, url: str) -> None:
+    from kstorm.cli import otlp  # it takes a while, and hardly anybody needs it
+
+    url = otlp.check(url)
+    if is_on_kubernetes(options):
+        raise ConfigError(
+            "--otlp sends from here, and a topology on Kubernetes is read in a pod: give its code by --topology"
+        )
+    with open_tracing(options) as tracing:
+        trees = asked.trees(tracing, options)
+        sent = otlp.export(trees, tracing.topology, url, partial(_traceparent, tracing))
+    print(f"{many(sent, 'span')} of {many(len(trees), 'tree')} sent to {url}")
+
+
+class _Asked:
+    """Which trees are wanted. Raises `ConfigError` on what is not of its form."""
+
+    def __init__(
+        self,
+        message: str | None,
+        root: str | None,
+        sink: str | None,
+        slowest: int | None,
+        since: str,
+        attempt: int | None,
+    ) -> None:
+        self._message = None if message is None else parse_message(message)
+        self._sink = None if sink is None else parse_message(sink)
+        self._root = None if root is None else parse_root(root)
+        self._slowest, self._attempt = slowest, attempt
+        self._since, self._said = parse_age(since), since
+        self.shows_all = message is None
+
+    def words(self) -> Iterator[str]:
+        """The same as options, but for the message."""
+        if self._root is not None:
+            yield f"--root={self._root:016x}"
+        if self._sink is not None:
+            yield f"--sink={self._sink}"
+        if self._slowest is not None:
+            yield f"--slowest={self._slowest}"
+        if self._attempt is not None:
+            yield f"--attempt={self._attempt}"
+        yield f"--since={self._said}"
+
+    def trees(self, tracing: Tracing, options: TracingOptions) -> Sequence[Tree]:
+        """Raises `ControlError` if there are none."""
+        if self._message is not None:
+            tracing.reading_of(self._message.topic, options.component)  # else it is said who reads what
+            return self._of_message(tracing, self._message)
+        if self._root is not None:
+            return [self._of_root(tracing, self._root, self._begin)]
+        if self._sink is not None:
+            return self._of_sink(tracing, self._sink)
+        found = find_slowest(tracing.topology, tracing.log, self._begin, self._slowest or 1)
+        if not found:
+            raise ControlError(f"no tree was completed in the last {self._said}: look further back by --since")
+        return [tracing.tracer.tree(root, begun) for root, begun in found]
+
+    @property
+    def _begin(self) -> int:
+        return int((time.time() - self._since) * 1000)
+
+    def _of_message(self, tracing: Tracing, message: Message) -> Sequence[Tree]:
+        found = tracing.tracer.attempts(message)
+        if self._attempt is not None:
+            found = [tree for tree in found if tree.origin and tree.origin.attempt == self._attempt] or found
+        if not found:
+            limit = tracing.log.budget.exhausted
+            raise ControlError(
+                f"no tree of {message} is found{limit and f', and not all was read: {limit}'}; `kstorm why {message}` says more"
+            )
+        return found
+
+    def _of_root(self, tracing: Tracing, root: int, since: int) -> Tree:
+        begun = tracing.tracer.find(root, since)
+        if begun is None:
+            raise ControlError(
+                f"no tree of the root {root:016x} began in the last {self._said}: look further back by --since"
+            )
+        return tracing.tracer.tree(root, begun.timestamp, begun.task)
+
+    def _of_sink(self, tracing: Tracing, sink: Message) -> Sequence[Tree]:
+        headers, written = tracing.log.headers_at((sink.topic, sink.partition), sink.offset)
+        roots = next((value for name, value in headers if name == ROOTS), "")
+        if not roots:
+            raise ControlError(f"{sink} has no header {ROOTS}: have its KafkaBolt write it by with_lineage()")
+        patience = max(spout.config.message_timeout_secs for spout in tracing.topology.spouts)
+        since = int(written - 1000 * 2 * min(patience, _UNITS["d"]))
+        return [self._of_root(tracing, parse_root(root), since) for root in roots.split(",")]
+
+
+def _traceparent(tracing: Tracing, origin: Origin) -> str:
+    """Of the message that a tree is of; empty if it has none, or is gone."""
+    try:
+        headers, _ = tracing.log.headers_at((origin.topic, origin.partition), origin.offset)
+    except KstormError:
+        return ""
+    return dict(headers).get("traceparent", "")
+
+
+def parse_root(text: str) -> int:
+    """Reads a root; raises `ConfigError` if it is none."""
+    if not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", text):
+        raise ConfigError(f"{text}: a root is up to 16 hex digits, such as 43d7b9f2bfd10872")
+    return int(text, 16)
+
+
+def parse_age(text: str) -> int:
+    """Reads an age, in seconds; raises `ConfigError` if it is none."""
+    found = re.fullmatch("([0-9]{1,9})([smhd])", text)
+    if not found:
+        raise ConfigError(f"--since {text}: give an age such as 30s, 10m, 2h or 1d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _printed(
+    trees: Sequence[Tree], tracing: Tracing, each: bool, json: bool, dot: bool, values: bool, everything: bool
+) -> Iterator[str]:
+    if json:
+        found: list[dict[str, Any]] = [to_json(tree, values) for tree in trees]
+        yield msgspec.json.encode(found, enc_hook=repr).decode()
+        return
+    if dot:
+        yield from to_dot(trees[-1])
+        return
+    drawn = [tree for tree in trees if each or _is_of_the_same_moment(tree, trees[-1])]
+    for tree in trees:
+        if tree not in drawn:
+            yield printable(headline(tree, tracing.topology))
+    for tree in drawn:
+        yield from map(printable, draw(tree, tracing.topology, values, everything))
+    if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
+        print(f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` says who has it", file=sys.stderr)
+
+
+def _is_of_the_same_moment(tree: Tree, other: Tree) -> bool:
+    """A message may be several tuples, each with a tree."""
+    attempt, its = (one.origin.attempt if one.origin else 0 for one in (tree, other))
+    return attempt == its and abs(other.begun - tree.begun) < _AT_ONCE_MS
+
+
+_AT_ONCE_MS: Final = 1000

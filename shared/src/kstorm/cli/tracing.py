@@ -1,0 +1,150 @@
+"""What `kstorm trace` and `kstorm why` have in common: whose topics are read, and up to where."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kstorm.cli.finding import Context, Namespace
+from kstorm.cli.progress import Progress
+from kstorm.cli.reading import Reading
+from kstorm.cli.reading_in_pod import pod_of
+from kstorm.errors import ConfigError, TopicError
+from kstorm.inspect.facts import Message
+from kstorm.kafka import KafkaSpout
+from kstorm.kafka.hosts import topics_matching
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
+from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.tracer import Tracer
+from kstorm.topology import Topology
+
+Coordinates = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TOPIC/PARTITION/OFFSET", help="A message of the source: sentences/3/10482.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TracingOptions:
+    """Whose topics are read, and up to where."""
+
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            metavar="MODULE:ATTR|NAME",
+            envvar="KSTORM_TOPOLOGY",
+            help="The topology: its code here, or its name on Kubernetes.",
+        ),
+    ] = None
+    """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
+    component: Annotated[
+        str | None, typer.Option("--component", metavar="ID", help="The spout, if several read the topic.")
+    ] = None
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+    ] = None
+    zookeeper: Annotated[
+        str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
+    ] = None
+    limit_mb: Annotated[
+        int, typer.Option("--limit-mb", min=1, metavar="MB", help="Most that is read of the topics.")
+    ] = 2048
+    within: Annotated[float, typer.Option("--within", min=0.1, metavar="SECONDS", help="How long may be read.")] = 60.0
+    namespace: Namespace = None
+    context: Context = None
+
+
+def is_on_kubernetes(options: TracingOptions) -> bool:
+    """Whether the topology is given by its name there."""
+    return bool(options.topology) and ":" not in str(options.topology)
+
+
+def run_in_pod(options: TracingOptions, *words: str, arguments: Sequence[str] = ()) -> None:
+    """Runs `kstorm WORDS` in a pod and ends with its exit code; returns if it is to be run here."""
+    found = pod_of(options)
+    if found is None:
+        return
+    pod, _ = found
+    limits = [f"--limit-mb={options.limit_mb}", f"--within={options.within:g}"]
+    which = [] if options.component is None else [f"--component={options.component}"]
+    raise typer.Exit(pod.run(*words, *which, *limits, "--", *arguments))
+
+
+def parse_message(text: str) -> Message:
+    """Reads coordinates; raises `ConfigError` saying how they are given."""
+    found = re.fullmatch(r"([^/\s]+)/([0-9]{1,9})/([0-9]{1,18})", text)
+    if not found:
+        raise ConfigError(f"{text}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482")
+    return Message(found[1], int(found[2]), int(found[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """A topology whose topics can be read."""
+
+    topology: Topology
+    settings: Settings
+    log: TopicLog
+    tracer: Tracer
+
+    def readings(self, component: str | None = None) -> dict[str, Reading]:
+        """By spout, how it reads Kafka; of one if it is named. Raises `ConfigError` if there are none."""
+        spouts = {spec.id: spec.component for spec in self.topology.spouts if isinstance(spec.component, KafkaSpout)}
+        if not spouts or (component and component not in spouts):
+            said = f"{component!r} is no spout that reads Kafka" if component else "no spout reads Kafka"
+            names = f"; those that do: {', '.join(spouts)}" if spouts else ""
+            raise ConfigError(f"the topology {self.topology.name!r}: {said}{names}")
+        return {name: self._reading(name, spout) for name, spout in spouts.items() if component in (None, name)}
+
+    def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
+        """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
+        readings = self.readings(component)
+        found = {name: reading for name, reading in readings.items() if _reads(reading, topic)}
+        if len(found) > 1:
+            raise ConfigError(f"several spouts read {topic!r}: give --component; they are {', '.join(found)}")
+        if not found:
+            topics = ", ".join(f"{reading.config.topic!r} ({name})" for name, reading in readings.items())
+            raise ConfigError(f"no spout of {self.topology.name!r} reads the topic {topic!r}; they read {topics}")
+        return next(iter(found.items()))
+
+    def _reading(self, name: str, spout: KafkaSpout) -> Reading:
+        ref = TopologyRef(self.settings.topology_id or self.topology.name, self.topology.name)
+        group = self.topology.group(name) if self.topology.config.exactly_once else ""
+        return Reading(spout.spout_config, self.settings, ref, group)
+
+
+def _reads(reading: Reading, topic: str) -> bool:
+    config = reading.config
+    return bool(topics_matching(config.topic, [topic])) if config.kafka_topic_wildcard_match else config.topic == topic
+
+
+@contextmanager
+def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
+    """The topology that the options name. What could not be read is told in the end."""
+    given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
+    overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
+    settings = with_or_without_topology(os.environ | overrides)
+    if not options.topology:
+        raise ConfigError("which topology? Give --topology package.module:attribute, or its name on Kubernetes")
+    topology = load_topology(options.topology)
+    missing = topology.topics().keys() - Admin(settings).partition_counts().keys()
+    if missing:
+        raise TopicError(
+            f"the topology {topology.name!r} has no topic {min(missing)!r} at {settings.bootstrap_servers}: is it installed?"
+        )
+    with Progress() as progress:
+        budget = Budget(options.limit_mb * 1_000_000, options.within, progress.tell)
+        with TopicLog(settings, budget) as log:
+            yield Tracing(topology, settings, log, Tracer(topology, log))
+    if budget.exhausted:
+        print(f"kstorm: not all was read: {budget.exhausted}", file=sys.stderr)

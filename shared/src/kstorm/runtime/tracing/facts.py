@@ -1,0 +1,151 @@
+"""Asks Kafka and ZooKeeper for what `kstorm.inspect.verdict` needs to know beside the trees."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+
+from kstorm.core.dead_letters import decode_letter
+from kstorm.errors import BrokerError, FrameError
+from kstorm.inspect.facts import Facts, Letter, Message, Retries
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.ports import Partition
+from kstorm.kafka.retry import ExponentialBackoffRetryManager
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.tracing.log import Place, TopicLog
+from kstorm.runtime.zookeeper.nodes import OffsetNodes
+from kstorm.topology import Topology
+from kstorm.topology.topology import ACKER_COMPONENT
+
+_ANSWER_SECS: Final = 20.0
+_MOST_READ: Final = 5_000
+"""Newest records of dead letters and of finished ranges that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is the same for all messages."""
+
+    committed: Mapping[Place, int]
+    ends: Mapping[Place, int]
+    owners: Mapping[Place, str]
+
+
+def look_around(topology: Topology, settings: Settings, log: TopicLog) -> Surroundings:
+    """What the groups of bolts and ackers have committed, and who is in them. Raises `BrokerError` if Kafka does not say."""
+    admin = Admin(settings)  # must outlive what it is asked
+    topics = {topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks) for bolt in topology.bolts}
+    topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.config.acker_tasks)
+    committed: dict[Place, int] = {}
+    owners: dict[Place, str] = {}
+    for group, (topic, _) in topics.items():
+        committed |= {place: offset for place, offset in _committed(admin, group) if place[0] == topic}
+    for group, members in admin.group_members(list(topics)).items():
+        for member in members:
+            instance = (member.group_instance_id or member.client_id).removeprefix(f"{group}-")
+            owners |= {(place.topic, place.partition): instance for place in member.assignment.topic_partitions}
+    places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
+    return Surroundings(committed, {place: log.bounds(place).end for place in places}, owners)
+
+
+def facts_of(
+    message: Message,
+    topology: Topology,
+    spout: str,
+    config: SpoutConfig,
+    around: Surroundings,
+    log: TopicLog,
+    nodes: OffsetNodes,
+    *,
+    deactivated: bool = False,
+    position: int | None = None,
+    emitted_to: int | None = None,
+) -> Facts:
+    """All that is known of a message of a spout."""
+    node = nodes.read(Partition(message.topic, message.partition))
+    timeout = topology.component(spout).config.message_timeout_secs
+    return Facts(
+        now=int(time.time() * 1000),
+        timeout_ms=timeout * 1000,
+        tasks=_tasks(topology),
+        exactly_once=topology.config.exactly_once,
+        retries=_retries(config),
+        stored=None if node.stored is None else node.stored.offset,
+        position=position,
+        emitted_to=emitted_to,
+        holder=node.holder,
+        deactivated=deactivated,
+        committed=around.committed,
+        ends=around.ends,
+        owners=around.owners,
+        finished=list(_finished(topology, config, message, log)),
+        letters=list(_letters(topology, message, log)),
+    )
+
+
+def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
+    """Nothing of a group that Kafka does not know. Raises `BrokerError` if it does not tell."""
+    answers = admin.client.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=_ANSWER_SECS
+    )
+    try:
+        found = answers[group].result().topic_partitions
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        raise BrokerError(f"Kafka would not tell the offsets of the group {group!r}: {error.args[0].str()}") from None
+    for place in found:
+        if place.error is None and place.offset >= 0:
+            yield (place.topic, place.partition), place.offset
+
+
+def _tasks(topology: Topology) -> dict[int, str]:
+    return {task: f"{component}:{task}" for component in topology.components for task in topology.task_ids(component)}
+
+
+def _retries(config: SpoutConfig) -> Retries | None:
+    if config.failed_message_retry_manager not in (ExponentialBackoffRetryManager, _DEFAULT_RETRIES):
+        return None
+    return Retries(
+        config.retry_initial_delay_ms,
+        config.retry_delay_multiplier,
+        config.retry_delay_max_ms,
+        config.retry_limit,
+    )
+
+
+def _finished(topology: Topology, config: SpoutConfig, message: Message, log: TopicLog) -> Iterator[FinishedRange]:
+    for value, _ in _newest(topology.finished_topic, log):
+        try:
+            found = decode_range(value)
+        except FrameError:
+            continue
+        mine = (found.topic, found.partition, found.reading) == (*message[:2], config.zk_path_of(message.topic))
+        if mine and found.start <= message.offset < found.end:
+            yield found
+
+
+def _letters(topology: Topology, message: Message, log: TopicLog) -> Iterator[Letter]:
+    for value, number in _newest(topology.dead_letters_topic, log):
+        try:
+            letter = decode_letter(value)
+        except FrameError:
+            continue
+        if (letter.topic, letter.partition, letter.offset) == message:
+            yield Letter(number, letter.reason)
+
+
+def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:
+    """The last records of a topic of one partition, oldest first, each with its offset."""
+    log.budget.doing = f"reading {topic}"
+    start, end = log.bounds((topic, 0))
+    for record in log.read({(topic, 0): (max(start, end - _MOST_READ), end)}):
+        if record.value is not None:
+            yield record.value, record.offset
+
+
+_DEFAULT_RETRIES: Final = SpoutConfig.__dataclass_fields__["failed_message_retry_manager"].default

@@ -1,0 +1,191 @@
+"""Reads parts of topics in no consumer group, under a budget of bytes and time."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kstorm.errors import BrokerError, ConfigError
+from kstorm.inspect.gather import Record
+from kstorm.runtime.kafka.errors import raise_first_error
+from kstorm.runtime.kafka.watermarks import watermarks
+from kstorm.runtime.service.settings import Settings
+
+_ASK_SECS: Final = 20.0
+_POLL_SECS: Final = 0.1
+_BATCH: Final = 500
+_AT_ONCE: Final = 16
+_TOLD_BYTES: Final = 1_000_000
+"""After which it is told again how much was read."""
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+Ranges = Mapping[Place, tuple[int, int]]
+"""Of each partition the first offset and the one behind the last."""
+
+
+class Budget:
+    """How much may be read. `tell` is called now and then with what was read so far."""
+
+    def __init__(self, most_bytes: int, seconds: float, tell: Callable[[str], None] = lambda said: None) -> None:
+        self.most_bytes, self.seconds, self._tell = most_bytes, seconds, tell
+        self.read = 0
+        """Bytes."""
+        self.doing = ""
+        """What is read, in a few words."""
+        self._began = time.monotonic()
+        self._unsaid = 0
+
+    @property
+    def exhausted(self) -> str:
+        """Why nothing more is read; empty if it may be."""
+        if self.read >= self.most_bytes:
+            return f"{self.read / 1e6:,.0f} MB were read, which is the limit: give more by --limit-mb"
+        if time.monotonic() - self._began >= self.seconds:
+            return f"{self.seconds:g} s have passed, which is the limit: give more by --within"
+        return ""
+
+    def spend(self, size: int) -> None:
+        """So many bytes more were read."""
+        self.read += size
+        self._unsaid += size
+        if self._unsaid < _TOLD_BYTES:
+            return
+        self._unsaid = 0
+        self._tell(f"{self.doing}: {self.read / 1e6:,.0f} MB read")
+
+
+class Bounds(NamedTuple):
+    """What a partition has."""
+
+    start: int
+    end: int
+
+
+class TopicLog:
+    """Reads. Each method raises `BrokerError` if Kafka does not answer, or does not let us."""
+
+    def __init__(self, settings: Settings, budget: Budget) -> None:
+        self._settings, self.budget = settings, budget
+        config: dict[str, Any] = {
+            **settings.client_config,
+            "group.id": "kstorm-trace",  # named because the client wants one; nothing is joined or committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 64 * 1024,
+        }
+        self._consumer = Consumer(config)
+        self._bounds: dict[Place, Bounds] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def bounds(self, place: Place) -> Bounds:
+        """Where a partition begins and ends, as it was when it was asked for first."""
+        if place not in self._bounds:
+            try:
+                self._bounds[place] = Bounds(*watermarks(self._consumer, TopicPartition(*place), _ASK_SECS))
+            except KafkaException as error:
+                raise self._error(place[0], error.args[0]) from None
+        return self._bounds[place]
+
+    def offsets_at(self, places: Sequence[Place], ms: float) -> dict[Place, int]:
+        """Of each partition the first offset at or after a Unix time in ms; its end if there is none."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is a request of its own
+            bounds = dict(zip(places, pool.map(self.bounds, places), strict=True))
+        if ms <= 0:
+            return {place: start for place, (start, _) in bounds.items()}
+        wanted = [TopicPartition(*place, int(ms)) for place in places]
+        try:
+            found = self._consumer.offsets_for_times(wanted, timeout=_ASK_SECS)
+            raise_first_error(found)
+        except KafkaException as error:
+            raise self._error(", ".join(sorted({topic for topic, _ in places})), error.args[0]) from None
+        offsets = {(place.topic, place.partition): place.offset for place in found}
+        return {
+            place: end if offsets[place] < 0 else min(max(offsets[place], start), end)
+            for place, (start, end) in bounds.items()
+        }
+
+    def read(self, ranges: Ranges) -> Iterator[Record]:
+        """The records of some partitions, in their order within each; fewer if the budget is exhausted."""
+        left = {place: end for place, (start, end) in ranges.items() if start < end}
+        try:
+            self._consumer.assign([TopicPartition(*place, ranges[place][0]) for place in left])
+            while left and not self.budget.exhausted:
+                yield from self._polled(left)
+        except KafkaException as error:
+            raise self._error(", ".join(sorted({topic for topic, _ in ranges})), error.args[0]) from None
+        finally:
+            self._consumer.unassign()
+
+    def headers_at(self, place: Place, offset: int) -> tuple[list[tuple[str, str]], int]:
+        """The headers of one record as text, and its timestamp. Raises `ConfigError` if the partition has no such record."""
+        start, end = self.bounds(place)
+        if not start <= offset < end:
+            raise ConfigError(f"{place[0]}/{place[1]} has the offsets {start} to {end - 1}: {offset} is out of range")
+        self._consumer.assign([TopicPartition(*place, offset)])
+        try:
+            while not (reason := self.budget.exhausted):
+                message = self._consumer.poll(_POLL_SECS)
+                if message is not None and message.error() is None and message.offset() == offset:
+                    return list(map(_text_of, message.headers() or ())), message.timestamp()[1]
+                if message is not None:
+                    break
+        finally:
+            self._consumer.unassign()
+        raise ConfigError(f"{place[0]}/{place[1]} has no record at {offset}{reason and f': {reason}'}")
+
+    def _polled(self, left: dict[Place, int]) -> Iterator[Record]:
+        polled = self._consumer.consume(1, _POLL_SECS)
+        for message in [*polled, *self._consumer.consume(_BATCH, 0)] if polled else ():
+            place = (message.topic() or "", message.partition() or 0)
+            if place not in left:
+                continue
+            if (error := message.error()) is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise self._error(place[0], error)
+                del left[place]
+                continue
+            record = as_record(message)
+            self.budget.spend(len(record.value or b""))
+            if record.offset < left[place]:
+                yield record
+            if record.offset >= left[place] - 1:
+                self._done(place, left)
+
+    def _done(self, place: Place, left: dict[Place, int]) -> None:
+        del left[place]
+        if left:
+            self._consumer.incremental_unassign([TopicPartition(*place)])
+
+    def _error(self, topic: str, error: KafkaError) -> BrokerError:
+        return BrokerError(
+            f"Kafka at {self._settings.bootstrap_servers!r} would not let {topic!r} be read: {error.str()}"
+        )
+
+
+def _text_of(header: Any) -> tuple[str, str]:
+    name, value = header
+    return name, value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+
+def as_record(message: Message) -> Record:
+    """A record as Kafka's client gives it."""
+    value = message.value()
+    data = value.encode() if isinstance(value, str) else value
+    offset = message.offset()
+    return Record(
+        message.topic() or "", message.partition() or 0, -1 if offset is None else offset, message.timestamp()[1], data
+    )

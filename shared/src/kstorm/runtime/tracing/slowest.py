@@ -1,0 +1,57 @@
+"""Which trees took longest: from the inits of all trees and the words of their ackers, in columns, as there are millions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kstorm.core.wire import AckFrame, CompletionFrame, decode
+from kstorm.errors import FrameError
+from kstorm.runtime.tracing.log import Ranges, TopicLog
+from kstorm.topology import Topology
+
+
+class _Column:
+    """Roots, each with a Unix time in ms."""
+
+    def __init__(self) -> None:
+        self._roots: list[bytes] = []
+        self._times: list[int] = []
+
+    def add(self, roots: bytes, ms: int) -> None:
+        if roots:
+            self._roots.append(roots)
+            self._times.append(ms)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted by root; the first time of each."""
+        roots = np.frombuffer(b"".join(self._roots), "<u8")
+        times = np.repeat(np.array(self._times, np.int64), [len(part) // 8 for part in self._roots])
+        found, first = np.unique(roots, return_index=True)
+        return found, times[first]
+
+
+def slowest(topology: Topology, log: TopicLog, since: int, count: int) -> Sequence[tuple[int, int]]:
+    """The roots of so many trees that were acked and took longest, and when they began, slowest first. Only those count that began
+    after `since`, a Unix time in ms."""
+    log.budget.doing = "looking for slow trees"
+    ackers = [(topology.acker_topic, task) for task in range(topology.config.acker_tasks)]
+    spouts = [
+        (topology.completions_topic(spout.id), index) for spout in topology.spouts for index in range(spout.num_tasks)
+    ]
+    begun, acked = _Column(), _Column()
+    starts_at = log.offsets_at([*ackers, *spouts], since)
+    ranges: Ranges = {place: (start, log.bounds(place).end) for place, start in starts_at.items()}
+    for record in log.read(ranges):
+        try:
+            if record.topic == topology.acker_topic:
+                begun.add(decode(AckFrame, record.value).init_roots, record.timestamp)
+            else:
+                acked.add(decode(CompletionFrame, record.value).acked, record.timestamp)
+        except FrameError:
+            continue
+    roots, starts = begun.arrays()
+    ended, ends = acked.arrays()
+    both, at, of = np.intersect1d(roots, ended, assume_unique=True, return_indices=True)
+    took = ends[of] - starts[at]
+    order = np.argsort(-took, kind="stable")[:count]
+    return [(int(both[row]), int(starts[at][row])) for row in order]

@@ -1,0 +1,262 @@
+"""`kstorm trace` and `kstorm why` on real servers: a bolt has forgotten a tuple, and is found out."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.exec_stub import run_here
+from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
+from tests.kubernetes_stub import KubernetesStub
+
+REFERENCE = "tests.integration.topologies:forgetful"
+SENTENCES = 3000
+FORGOTTEN, BAD = 1503, 2404
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    """Give the names of the topology and its topics."""
+    return "forgetful"
+
+
+@pytest.fixture(scope="module")
+def engine(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """Give a topology at work that is done but for a sentence with a word that is forgotten, and one that fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder: Path = tmp_path_factory.mktemp("forgetful")
+        with running("forgetful", prefix, kafka, zookeeper, folder, patch, timeout_secs=300) as found:
+            patch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+            patch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
+            patch.setenv("KSTORM_TOPOLOGY", REFERENCE)
+            found.produce(map(sentence, range(SENTENCES)))
+            found.await_total("sentences", "acked", SENTENCES - 2)
+            found.await_total("sentences", "failed", 1)
+            ends = {p: len(range(p, SENTENCES, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)}
+            ends |= dict(map(place, (FORGOTTEN, BAD)))
+            found.until(lambda: found.offsets() == ends, 60, f"offsets {ends}")
+            yield found
+
+
+def sentence(number: int) -> str:
+    return {FORGOTTEN: "the cow jumped over the moon", BAD: "this is bad"}.get(
+        number, f"sentence w{number % 97} the cow"
+    )
+
+
+def place(number: int) -> tuple[int, int]:
+    """Partition and offset of a sentence."""
+    return number % SOURCE_PARTITIONS, number // SOURCE_PARTITIONS
+
+
+def message(engine: Engine, number: int) -> str:
+    return "{}/{}/{}".format(engine.source, *place(number))
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a command prints."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    said = capsys.readouterr()
+    assert ended.value.code == code, said.err
+    return said.out if not code else said.err
+
+
+def test_the_oldest_names_who_forgot_which_tuple(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Component, task and tuple, and the failure of the other one with its reason."""
+    said = {line.split(": ")[0]: line for line in run(capsys, "why", "--oldest").splitlines() if line[:1] != " "}
+    assert set(said) == {message(engine, FORGOTTEN), message(engine, BAD)}
+    forgotten = said[message(engine, FORGOTTEN)]
+    assert "executed by count-0 (committed) and neither acked nor failed: the bolt holds or forgot it" in forgotten
+    assert re.search(rf"count\[[0-3]\]: row \d+ of {engine.processes.topology.name}\.count/[0-3]/\d+", forgotten)
+    assert "it will be replayed at" in forgotten
+    bad = said[message(engine, BAD)]
+    assert re.search(r"failed by split:\d+: ValueError: no such sentence: this is bad \(topologies.py:\d+\)", bad)
+    assert "waits for its retry at" in bad
+
+
+def test_what_is_forgotten_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its values are shown if they are asked for."""
+    found: list[dict[str, Any]] = json.loads(run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values"))
+    (tree,) = found
+    assert tree["outcome"] == "open"
+    (edge,) = tree["waits_for"]["unacked"]
+    (named,) = (tuple for tuple in tree["tuples"] if tuple["edge"] == edge)
+    assert (named["to"], named["values"][0]) == ("count", "moon")
+    hidden = json.loads(run(capsys, "trace", message(engine, FORGOTTEN), "--json"))
+    assert "moon" not in json.dumps(hidden)
+
+
+def test_a_message_that_is_done_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found by its coordinates, whichever it is; its tree is complete."""
+    for number in (0, 1, 1499, 2999):
+        said = run(capsys, "trace", message(engine, number), "--values")
+        assert f"{message(engine, number)} attempt 1, root " in said.splitlines()[0]
+        assert re.search(r"✓ complete, proven \(init ⊕ \d+ acks? = 0\)", said)
+        assert f"w{number % 97}" in said
+        assert run(capsys, "why", message(engine, number)).startswith(f"{message(engine, number)}: ")
+
+
+def test_what_a_record_of_the_sink_comes_from(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its lineage."""
+    partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
+    (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
+    assert tree["outcome"] == "acked"
+    assert tree["origin"]["topic"] == engine.source
+    again = json.loads(run(capsys, "trace", "--root", tree["root"], "--since", "1h", "--json"))
+    assert again == [tree]
+
+
+def _end(engine: Engine, partition: int) -> int:
+    consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "ends", "log_level": 0})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(engine.sink, partition), timeout=30)[1]
+    finally:
+        consumer.close()
+
+
+def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Slowest first; each is complete."""
+    found = json.loads(run(capsys, "trace", "--slowest", "3", "--since", "1h", "--json"))
+    took = [tree["ended"] - tree["begun"] for tree in found]
+    assert len(found) == 3
+    assert all(tree["outcome"] == "acked" for tree in found)
+    assert took == sorted(took, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["why", "{source}/0/999999"], "{source}/0 ends at 500: there is no message at 999999 yet"),
+        (["why", "{source}/17/0"], "topic '{source}' has the partitions 0 to 5, but no 17"),
+        (["why", "other/0/0"], "no spout of 'forgetful' reads the topic 'other'; they read '{source}' (sentences)"),
+        (["why", "{source}"], "{source}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"),
+        (["why"], "give either a message, TOPIC/PARTITION/OFFSET, or --oldest"),
+        (["why", "--oldest", "--component", "split"], "'split' is no spout that reads Kafka; those that do: sentences"),
+        (
+            ["trace", "{source}/0/999999"],
+            "no tree of {source}/0/999999 is found; `kstorm why {source}/0/999999` says more",
+        ),
+        (["trace", "--root", "moon"], "moon: a root is up to 16 hex digits"),
+        (["trace", "--root", "1", "--since", "5m"], "no tree of the root 0000000000000001 began in the last 5m"),
+        (["trace", "--sink", "{sink}/0/99999"], "{sink}/0 has the offsets 0 to "),
+        (
+            ["trace", "--sink", "{source}/0/1"],
+            "{source}/0/1 has no header kstorm-roots: have its KafkaBolt write it by",
+        ),
+        (
+            ["trace", "--root", "1", "--slowest", "1"],
+            "give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink,",
+        ),
+        (["trace", "--slowest", "1", "--since", "soon"], "--since soon: give an age such as 30s, 10m, 2h or 1d"),
+        (
+            ["why", "--oldest", "--topology", "examples.wordcount.topology:topology"],
+            "the topology 'wordcount' has no topic",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    """That names the thing and what to do."""
+    names = {"source": engine.source, "sink": engine.sink}
+    err = run(capsys, *(word.format(**names) for word in words), code=2)
+    assert said.format(**names) in err
+    assert err.count("\n") == 1
+
+
+def test_from_a_kubeconfig_alone(
+    engine: Engine,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A pod of the topology is asked, which has addresses and code; both commands, with their options."""
+    name = engine.processes.topology.name
+    pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
+    with KubernetesStub() as stub:
+        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
+            stub.add(component, kind, topology=name)
+        stub.on_exec = run_here(pod)
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+        for variable in ("KSTORM_ZOOKEEPER", "KSTORM_BOOTSTRAP_SERVERS", "KSTORM_TOPOLOGY"):
+            monkeypatch.delenv(variable)
+        said = run(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
+        assert "executed by count-0 (committed) and neither acked nor failed" in said
+        tree = run(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
+        assert "◆ not acked: the tree waits for it" in tree
+        assert "'moon'" in tree
+
+
+def test_a_queue_that_nobody_reads(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once the group knows that its process is gone. This is the last test, as it ends one."""
+    engine.worker("sink-0").process.stop()
+    engine.until(lambda: not engine.members("sink"), 60, "nobody is in the group of the sink")
+    engine.produce([sentence(engine.produced)])
+    last = message(engine, engine.produced - 1)
+    engine.await_total("count", "emitted", 1)
+
+    def is_queued() -> bool:
+        return "queued at sink[0], " in run(capsys, "why", last)
+
+    engine.until(is_queued, 60, "it is queued at the sink")
+    assert "no process runs it" in run(capsys, "why", last)
+
+
+def test_exactly_once(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same is said there, but for replays."""
+    once = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
+    with running(
+        "forgetful", "once", kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=300, settings=once
+    ) as engine:
+        monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+        monkeypatch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
+        monkeypatch.setenv("KSTORM_TOPOLOGY", REFERENCE)
+        engine.produce(["the cow", "the moon", *(["a cow"] * 10)])
+        engine.await_total("sentences", "acked", 11)
+        engine.until(lambda: engine.offsets().get(0) == 2 and engine.offsets().get(1) == 0, 60, "all else is stored")
+        forgotten, done = f"{engine.source}/1/0", f"{engine.source}/0/0"
+        said = run(capsys, "why", "--oldest")
+        assert said.startswith(f"{forgotten}: executed by count-0 (committed) and neither acked nor failed")
+        assert "replayed" not in said
+        assert "✓ complete, proven" in run(capsys, "trace", done)
+        assert run(capsys, "why", done).startswith(f"{done}: done")
+
+
+def test_each_attempt_at_a_message(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first one failed half-way, the second is complete; each can be asked for, with several ackers too."""
+    with running("traced", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+        monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:traced")
+        engine.produce(map(sentence, range(60)))
+        engine.await_done("sentences")
+        for number in (0, 59):
+            first, second, *rows = run(capsys, "trace", message(engine, number)).splitlines()
+            assert "attempt 1" in first
+            assert "✗ failed by split:" in first
+            assert "attempt 2" in second
+            assert "✓ complete, proven" in second
+            assert len(rows) > 3
+        (tree,) = json.loads(run(capsys, "trace", message(engine, 59), "--attempt", "1", "--json"))
+        assert (tree["outcome"], tree["origin"]["attempt"]) == ("failed", 1)
