@@ -81,6 +81,26 @@ def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
         assert "Give their numbers, --group or --all" in kstorm(*words)[2]
 
 
+def test_many_are_ordered_by_stages(letters: Letters, kstorm: Command) -> None:
+    """Those of each spout for themselves, as one spout knows nothing of another's; what is named by number goes at once."""
+    letters.write(*map(letters.letter, range(12)), *(letters.letter(each, component="other") for each in range(3)))
+    assert kstorm("--all", "--rate", "2", "--yes")[0] == 0
+    found = [order for _, order in orders(letters)]
+    assert len({order.batch for order in found}) == 1 != len(found[0].batch)
+    assert [order.stage for order in found] == [0, *[1] * 10, 2, 0, 1, 1]
+    assert [order.stages for order in found] == [[1, 10, 1]] * 12 + [[1, 2]] * 3
+    assert [order.pace for order in found] == [0, *range(0, 5000, 500), 0, 0, 0, 500]
+    write_topic(letters.settings, f"{letters.name}.__orders", [(key, None) for key, _ in orders(letters)])
+    before = len(found)
+    assert kstorm("--all", "--no-canary", "--yes")[0] == 0
+    letters.write(letters.letter(20), letters.letter(21))
+    assert kstorm("15", "16", "--yes")[0] == 0
+    records = list(read_topic(letters.settings, f"{letters.name}.__orders"))[2 * before :]
+    alone = [decode_order(record.value() or b"") for record in records]
+    assert {(order.batch, order.stage) for order in alone} == {("", 0)}
+    assert len(alone) == 17
+
+
 def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """A bolt's tuple, a message of a queue, one that was cut, one that failed in three replays."""
     big = letters.letter(4, value=b"x" * 800_000)
@@ -134,6 +154,36 @@ def test_a_spout_carries_orders_out(
         engine.until(lambda: _letters(engine, settings) == [], 60, "it is discarded")
         engine.until(lambda: _outcomes(name, settings)[-1] == "done", 30, "an event says so")
         assert check_words(engine, ["one two", "three four"]) == Counter()
+
+
+def test_a_spout_stops_when_the_first_fails_again(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kstorm: Command,
+) -> None:
+    """Nobody has mended what cannot be read: one of them is tried, whichever task has the others' partitions."""
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        name = engine.processes.topology.name
+        settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        for number in range(15):
+            producer.produce(engine.source, b"no text: \xff", partition=number % 6)
+        assert producer.flush(30) == 0
+        engine.until(lambda: len(_letters(engine, settings)) == 15, 60, "they are dead letters")
+        assert kstorm("--all", "--yes", topology=name)[0] == 0
+        engine.until(lambda: len(_outcomes(name, settings)) == 15, 60, "all orders have ended")
+        ended = Counter(outcome.partition(":")[0] for outcome in _outcomes(name, settings))
+        assert ended == {"failed again": 1, "stopped": 14}
+        assert sorted(each.replays for each in _letters(engine, settings)) == [0] * 14 + [1]
+
+        def left_open() -> set[bytes | None]:
+            found = {record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")}
+            return {key for key, value in found.items() if value is not None}
+
+        engine.until(lambda: not left_open(), 30, "nothing is left in the orders' topic")
 
 
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:

@@ -65,6 +65,7 @@ OfGroup = Annotated[str | None, typer.Option("--group", metavar="HEX", help="Onl
 Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 _MOST_NUMBERS: Final = 20
+_CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stops when more than 20 % fail again."
 
 
 @app.command("list")
@@ -171,6 +172,7 @@ def replay(
     note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
     """Has the spout emit the letters' messages again, at their own coordinates; what is processed then is discarded."""
@@ -178,7 +180,8 @@ def replay(
         raise ConfigError("which letters? Give their numbers, --group or --all")
     wanted = numbers or []
     if options.is_far:
-        given = {"group": group, "all": every, "limit": limit, "rate": rate, "note": note or None, "force": force}
+        given: dict[str, Option] = {"group": group, "all": every, "limit": limit, "rate": rate}
+        given |= {"note": note or None, "force": force, "no-canary": not canary}
         _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
     selected = chosen(found, _selection(wanted, group))
@@ -198,7 +201,8 @@ def replay(
         return
     if not yes:
         ask("replay", options.name, len(letters))
-    order(options.settings, options.name, letters, rate=rate, note=note)
+    by_stages = canary and not wanted and len(letters) > 1
+    order(options.settings, options.name, letters, rate=rate, note=note, by_stages=by_stages)
     what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} ordered"
     note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)

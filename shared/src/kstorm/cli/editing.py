@@ -84,8 +84,8 @@ def ask(verb: str, name: str, count: int | None = None) -> None:
         raise ControlError(
             f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
         )
-    which = "these" if count is None else f"these {count:,}"
-    if not typer.confirm(f"{verb.capitalize()} {which} dead letters of {name}?"):
+    which = "this dead letter" if count == 1 else f"these{'' if count is None else f' {count:,}'} dead letters"
+    if not typer.confirm(f"{verb.capitalize()} {which} of {name}?"):
         print("nothing was changed")
         raise typer.Exit(1)
 

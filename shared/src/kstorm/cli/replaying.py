@@ -1,7 +1,9 @@
 """Writes orders to replay dead letters, for `kstorm.kafka.replays`."""
 
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from kstorm.cli.who import operator
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.inspect.letters import Numbered, kind_of
 from kstorm.kafka.orders import Order, encode_order
+from kstorm.kafka.stages import stages_of
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
 
@@ -32,16 +35,35 @@ def replayable(
     return found, others
 
 
-def order(settings: Settings, topology: str, letters: Sequence[Numbered], *, rate: float | None, note: str) -> None:
-    """Orders them, so many a second from now on. Raises `BrokerError` if Kafka does not have all of the orders."""
-    who, begin = operator(), now_ms()
+def order(
+    settings: Settings, topology: str, letters: Sequence[Numbered], *, rate: float | None, note: str, by_stages: bool
+) -> None:
+    """Orders them, so many a second from now on; `by_stages`: a few of each spout first.
+
+    Raises `BrokerError` if Kafka does not have all of the orders."""
+    who, begin, batch = operator(), now_ms(), secrets.token_hex(8) if by_stages else ""
+    counts = Counter(one.letter.component for one in letters)
 
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
+        seen, firsts = Counter[str](), dict[tuple[str, int], int]()
         for place, one in enumerate(read_whole(settings, topology, letters)):
+            component = one.letter.component
             after = begin + int(place * 1000 / rate) if rate else 0
-            yield one.key, encode_order(order_of(one, after=after, who=who, note=note))
+            ordered = order_of(one, after=after, who=who, note=note)
+            if batch:
+                stages = stages_of(counts[component])
+                stage = _stage_of(stages, seen[component])
+                seen[component] += 1
+                first = firsts.setdefault((component, stage), place)
+                pace = int((place - first) * 1000 / rate) if rate else 0
+                ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
+            yield one.key, encode_order(ordered)
 
     write_topic(settings, _topic(topology), records())
+
+
+def _stage_of(stages: Sequence[int], place: int) -> int:
+    return next(stage for stage, end in enumerate(accumulate(stages)) if place < end)
 
 
 def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, note: str) -> None:

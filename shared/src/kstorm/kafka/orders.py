@@ -1,13 +1,16 @@
 """Orders to a `KafkaSpout`: to emit a message again that is among the dead letters, at its own coordinates.
 
-They lie in the topic `<topology>.__orders` under the keys of the letters. An order is open until a tombstone says how it ended.
+They lie in the topic `<topology>.__orders` under the keys of the letters. An order is open until a tombstone ends it.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kstorm.errors import FrameError
+
+FAILED: Final = b"failed:"
+"""How the keys of failures begin."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,6 +34,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Not to be carried out before this, in ms since 1970."""
     who: str = ""
     note: str = ""
+    batch: str = ""
+    """The same for orders that were given together and go by stages; empty: it goes alone."""
+    stage: int = 0
+    """Of its batch, from 0 on; it waits until no order of an earlier one is open."""
+    stages: list[int] = []
+    """How many orders each stage of the batch has, for this spout."""
+    pace: int = 0
+    """Not to be carried out before its stage is so old, in ms."""
 
     @property
     def message(self) -> "OrderedMessage":
@@ -70,6 +81,35 @@ class OrderedMessage(NamedTuple):
     def timestamp(self) -> tuple[int, int]:
         """The time that it had, as if its producer had set it."""
         return (1, self.order.timestamp) if self.order.timestamp else (0, 0)
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the topic: an order of a batch has failed again. It is there until no order of the batch is open."""
+
+    batch: str
+    stage: int
+    topic: str
+    partition: int
+
+
+def encode_failure(order: Order) -> bytes:
+    """The value of the record that an order has failed."""
+    return msgspec.json.encode(
+        Failure(batch=order.batch, stage=order.stage, topic=order.topic, partition=order.partition)
+    )
+
+
+def decode_failure(data: bytes) -> Failure:
+    """Reads one back; raises `FrameError` if it is none."""
+    try:
+        return msgspec.json.decode(data, type=Failure)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"{len(data)} bytes that are no failure of an order: {error}") from None
+
+
+def failure_key(order: Order, key: bytes) -> bytes:
+    """Of the record that the order with this key has failed. No topic's name has a colon."""
+    return b"%s%s:%s" % (FAILED, order.batch.encode(), key)
 
 
 def encode_order(order: Order) -> bytes:

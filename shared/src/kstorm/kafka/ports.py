@@ -195,6 +195,9 @@ class PositionReader(Protocol):
 class OrderReader(Protocol):
     """Reads a topology's orders, from the first that there is."""
 
+    at_end: bool
+    """Whether all that was there when it began has been read: before that, an order that seems open may have ended."""
+
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """Keys and values that have come since the last call, in order; a value of None is a tombstone. It does not wait."""
         ...

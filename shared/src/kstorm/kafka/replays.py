@@ -20,10 +20,11 @@ from kstorm.events import Event, encode_event
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.letters import Cause, why_failed
-from kstorm.kafka.orders import Order, decode_order
+from kstorm.kafka.orders import FAILED, Order, decode_order, encode_failure, failure_key
 from kstorm.kafka.partition_manager import KafkaMessageId
 from kstorm.kafka.ports import OrderReader, Partition, RecordWriter
 from kstorm.kafka.scheme import Values, deserializer
+from kstorm.kafka.stages import Stages
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 REPLAYED: Final = -1
@@ -70,6 +71,8 @@ class Replays:
         self._under_way: dict[tuple[Partition, int], _Replay] = {}
         self._ended: set[bytes] = set()  # the order is still to be seen to end
         self._next_look = 0.0
+        self._stages = Stages()
+        self._forgotten: set[bytes] = set()  # failures whose deletion is still to be seen
 
     def tick(self, now: float, held: Iterable[Partition]) -> None:
         """Takes notice of orders, and emits those of the partitions that are `held` whose time has come."""
@@ -77,19 +80,24 @@ class Replays:
             return
         self._next_look = now + _LOOK_SECS
         self._take_notice(self._reader.read())
-        if not self._open and not self._under_way:
+        if not self._reader.at_end:
             return
         mine, unix_ms = set(held), self._unix() * 1000
+        self._stages.look(self._open.values(), unix_ms)
+        self._forget_failures(mine)
         for place in [place for place in self._under_way if place[0] not in mine]:  # another's to carry out
             del self._under_way[place]
         for key, order in self._open.items():
             partition = Partition(order.topic, order.partition)
             if key in self._ended or partition not in mine or (partition, order.offset) in self._under_way:
                 continue
-            if self._collector.capacity <= 0:
+            replay = _Replay(key, order, KafkaMessageId(partition, order.offset, REPLAYED, order.attempts + 1))
+            if why_not := self._stages.stopped(order):
+                self._end(replay, f"stopped: {why_not}")
+            elif self._collector.capacity <= 0:
                 return
-            if order.after <= unix_ms:
-                self._begin(_Replay(key, order, KafkaMessageId(partition, order.offset, REPLAYED, order.attempts + 1)))
+            elif order.after <= unix_ms and self._stages.may_begin(order, unix_ms):
+                self._begin(replay)
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of a message that was emitted here is complete."""
@@ -117,13 +125,27 @@ class Replays:
         for key, value in records:
             if key is None or not key.endswith(self._suffix):  # a stranger's, or another spout's
                 continue
-            self._ended.discard(key)
-            self._open.pop(key, None)
-            if value is not None:
-                try:
+            try:
+                if key.startswith(FAILED):
+                    self._stages.take_notice(key, value)
+                    self._forgotten.discard(key)
+                    continue
+                self._ended.discard(key)
+                self._open.pop(key, None)
+                if value is not None:
                     self._open[key] = decode_order(value)
-                except FrameError as error:
-                    self._collector.report_error(error)
+            except FrameError as error:
+                self._collector.report_error(error)
+
+    def _forget_failures(self, held: set[Partition]) -> None:
+        for key in self._stages.needless(held):
+            if key not in self._forgotten:
+                self._forgotten.add(key)
+                self._write(self._topology.orders_topic, key, None, partial(self._failure_forgotten, key))
+
+    def _failure_forgotten(self, key: bytes, error: object | None, _: object) -> None:
+        if error is not None:
+            self._forgotten.discard(key)
 
     def _begin(self, replay: _Replay) -> None:
         order = replay.order
@@ -170,7 +192,7 @@ class Replays:
                 headers=text_of(order.headers),
                 timestamp=order.timestamp,
                 replays=order.replays,
-                then=partial(self._end, replay, f"failed again: {reason}"),
+                then=partial(self._end, replay, f"failed again: {reason}", failed=True),
             ),
         )
 
@@ -184,7 +206,7 @@ class Replays:
         else:  # it is emitted again after a while
             self._give_up_for_now(replay, error)
 
-    def _end(self, replay: _Replay, outcome: str) -> None:
+    def _end(self, replay: _Replay, outcome: str, *, failed: bool = False) -> None:
         self._ended.add(replay.key)
         self._under_way.pop((replay.id.partition, replay.id.offset), None)
         order = replay.order
@@ -197,6 +219,19 @@ class Replays:
             outcome=outcome,
         )
         self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
+        if failed and order.batch:  # Kafka has it first: who sees that the stage is over has to know how it went
+            key = failure_key(order, replay.key)
+            self._write(self._topology.orders_topic, key, encode_failure(order), partial(self._failure_told, replay))
+        else:
+            self._end_order(replay)
+
+    def _failure_told(self, replay: _Replay, error: object | None, record: object) -> None:
+        if error is None:
+            self._end_order(replay)
+        else:
+            self._order_ended(replay, error, record)
+
+    def _end_order(self, replay: _Replay) -> None:
         self._write(self._topology.orders_topic, replay.key, None, partial(self._order_ended, replay))
 
     def _order_ended(self, replay: _Replay, error: object | None, _: object) -> None:

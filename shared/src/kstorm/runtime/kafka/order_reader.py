@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from kstorm.runtime.service.settings import Settings
 
@@ -14,14 +14,21 @@ class KafkaOrders:
     """See `OrderReader`. It is in no group."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
-        config = {"group.id": "kstorm-orders", "enable.auto.commit": False, "client.id": settings.instance}
-        self._consumer = Consumer({**settings.client_config, **config})
+        config = {"group.id": "kstorm-orders", "enable.auto.commit": False, "enable.partition.eof": True}
+        self.at_end = False
+        self._consumer = Consumer({**settings.client_config, **config, "client.id": settings.instance})
         self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """See `OrderReader.read`. Whatever is wrong with Kafka, who reads the source tells of it."""
-        found = [record for record in self._consumer.consume(_MOST, 0) if record.error() is None]
-        return [(_bytes(record.key()), _bytes(record.value())) for record in found]
+        found = []
+        for record in self._consumer.consume(_MOST, 0):
+            error = record.error()
+            if error is None:
+                found.append((_bytes(record.key()), _bytes(record.value())))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.at_end = True
+        return found
 
     def close(self) -> None:
         """See `OrderReader.close`."""

@@ -1,8 +1,11 @@
 """Reads the orders of a topology from the topics of a fake Kafka: the `OrderReader` of a `KafkaSpout`."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from kstorm.testing.kafka.broker import Topics
+
+_MOST: Final = 500
 
 
 class FakeOrders:
@@ -10,10 +13,12 @@ class FakeOrders:
 
     def __init__(self, topics: Topics, topic: str) -> None:
         self._topics, self._topic, self._next = topics, topic, 0
+        self.at_end = False
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """See `OrderReader.read`."""
-        records = self._topics.log(self._topic, 0).since(self._next, 500)
+        records = self._topics.log(self._topic, 0).since(self._next, _MOST)
+        self.at_end = self.at_end or len(records) < _MOST
         if records:
             self._next = records[-1].offset() + 1
         return [(record.key(), record.value()) for record in records]
