@@ -1,0 +1,88 @@
+"""Runs the page: opens its source, finds its port, says where it is, and serves until it is told to stop."""
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+
+from kstorm.cli.cluster import open_cluster
+from kstorm.errors import ConfigError, KstormError
+from kstorm.runtime.service.settings import Settings, with_or_without_topology
+from kstorm_ui.app import make_app
+from kstorm_ui.collector import Collector
+from kstorm_ui.settings import UiSettings
+from kstorm_ui.sources.kubernetes import KubernetesSource
+from kstorm_ui.sources.lag import Lag, Lags
+from kstorm_ui.sources.local import LocalSource
+from kstorm_ui.sources.report import Source, TopologyReport
+
+_STOP_SECS: Final = 3
+
+
+def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
+    """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
+    app = make_app(Collector(_source(settings), LagOfAll()), settings.token(), settings.user_header)
+    listener = _listen(settings)
+    host, port = listener.getsockname()[:2]
+    say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_SECS, server_header=False
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _source(settings: UiSettings) -> Source:
+    if settings.runs is not None:
+        if not settings.runs.is_dir():
+            raise ConfigError(f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology")
+        return LocalSource(settings.runs)
+    return KubernetesSource(open_cluster(settings.namespace, settings.context))
+
+
+def _listen(settings: UiSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen at {settings.host}:{settings.port} ({error.strerror}): give another --port, or 0 for any"
+        ) from None
+    return listener
+
+
+class LagOfAll:
+    """Asks the Kafka of each topology; one that does not answer leaves its lags unknown."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Lag] = {}
+
+    def __call__(self, report: TopologyReport) -> Lags:
+        """As `kstorm_ui.collector.LagOf`."""
+        settings = self._settings(report)
+        if settings is None:
+            return {}
+        tasks = {
+            process.component: int(process.status["num_tasks"])
+            for process in report.processes
+            if process.status is not None and process.status.get("kind") != "spout"
+        }
+        try:
+            return self._client(settings).of(report.name, tasks)
+        except KstormError:
+            return {}
+
+    def _settings(self, report: TopologyReport) -> Settings | None:
+        """On Kubernetes the environment's, which has the login too; None if nobody says where Kafka is."""
+        if report.bootstrap:
+            return Settings(topology="", bootstrap_servers=report.bootstrap)
+        return with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
+
+    def _client(self, settings: Settings) -> Lag:
+        if settings.bootstrap_servers not in self._clients:
+            self._clients[settings.bootstrap_servers] = Lag(settings)
+        return self._clients[settings.bootstrap_servers]

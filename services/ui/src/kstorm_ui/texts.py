@@ -1,0 +1,55 @@
+"""Numbers and names as the pages write them."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from kstorm.printable import printable
+from kstorm.runtime.service.figures import format_age, format_error, format_seconds
+
+NOTHING: Final = "–"
+
+
+def count(value: float | None) -> str:
+    """`12,345`."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def rate(value: float | None) -> str:
+    """`0.4`, `12`, `1,050`: a second."""
+    if value is None:
+        return NOTHING
+    return f"{value:.1f}" if 0 < value < 10 else f"{value:,.0f}"
+
+
+def latency(seconds: float | None) -> str:
+    """`12 ms`, `3.4 s`."""
+    return NOTHING if seconds is None else format_seconds(seconds)
+
+
+def age(seconds: float | None) -> str:
+    """`42 s`, `3 h`."""
+    return NOTHING if seconds is None else format_age(seconds)
+
+
+def share(value: float | None) -> str:
+    """`93 %`."""
+    return NOTHING if value is None else f"{value * 100:.0f} %"
+
+
+def error(text: str, seconds: float | None) -> str:
+    """The error with its age."""
+    return format_error(text, seconds) if text else ""
+
+
+def path(*names: object) -> str:
+    """A path of names, each of which may be anything."""
+    return "".join(f"/{quote(str(name), safe='')}" for name in names)
+
+
+def shown(value: Any) -> Any:
+    """What a template puts onto a page: no character that turns the order of what is read around."""
+    if isinstance(value, Markup):
+        return value
+    return printable(value) if isinstance(value, str) else value
