@@ -18,7 +18,7 @@ from kstorm_ui.settings import is_own
 
 COOKIE: Final = "kstorm_ui"
 _MOST_BYTES: Final = 4096
-_OPEN: Final = ("/livez", "/login", "/static/style.css")
+_OPEN: Final = ("/livez", "/login", "/static/style.css", "/static/icon.svg")
 """What is shown without a login: a health check, and what it takes to log in."""
 
 HEADERS: Final = {

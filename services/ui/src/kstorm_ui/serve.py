@@ -23,14 +23,29 @@ _STOP_SECS: Final = 3
 
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
-    app = make_app(Collector(_source(settings), LagOfAll()), settings.token(), settings.user_header)
+    server = PageServer(Collector(_source(settings), LagOfAll()), settings.token(), settings.user_header)
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_SECS, server_header=False
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    server.run(sockets=[listener])
+
+
+class PageServer(uvicorn.Server):
+    """Serves the page. Whoever watches is let go at its end, as uvicorn would wait for them."""
+
+    def __init__(self, collector: Collector, token: str, user_header: str) -> None:
+        self._collector = collector
+        app = make_app(collector, token, user_header)
+        super().__init__(
+            uvicorn.Config(
+                app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_SECS, server_header=False
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called when it is to stop."""
+        await self._collector.stop()
+        await super().shutdown(sockets)
 
 
 def _source(settings: UiSettings) -> Source:

@@ -15,8 +15,9 @@ async function start(place) {
   let plot = draw(place, columns, names);
   document.addEventListener("sample", (event) => {
     const point = JSON.parse(event.detail.data).point;
-    if (!point) return;
-    columns[0].push(Date.now() / 1000);
+    const now = Date.now() / 1000;
+    if (!point || now - (columns[0].at(-1) ?? 0) < 1) return; // the first comes at once, and was in the past already
+    columns[0].push(now);
     keys.forEach((key, number) => columns[number + 1].push(point[key] ?? null));
     while (columns[0][0] < columns[0].at(-1) - HOUR) columns.forEach((column) => column.shift());
     plot.setData(columns);
@@ -33,15 +34,20 @@ function draw(place, columns, names) {
     label,
     stroke: colour(COLOURS[number]),
     width: 2,
+    points: { show: false },
     dash: number ? [8 / number, 4] : undefined, // told apart without colour too
     value: (_, value) => (value == null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
   }));
   const options = {
     width: place.clientWidth,
     height: 180,
-    series: [{}, ...series],
-    axes: [axis, { ...axis, size: 70 }],
+    series: [{ label: "at", value: (_, moment) => (moment == null ? "–" : clock(moment)) }, ...series],
+    axes: [{ ...axis, values: (_, moments) => moments.map(clock) }, { ...axis, size: 70 }],
     scales: { y: { range: (_, low, high) => [0, Math.max(1, high || 0)] } },
   };
   return new uPlot(options, columns, place);
+}
+
+function clock(moment) {
+  return new Date(moment * 1000).toTimeString().slice(0, 8);
 }

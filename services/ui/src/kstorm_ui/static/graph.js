@@ -4,6 +4,7 @@ import { Graph, layout } from "./vendor/dagre.esm.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDEST = 12;
+const NARROWEST = 1.5;
 let drawn = null; // { key, nodes, edges }
 
 export function drawGraph(place, sample) {
@@ -23,7 +24,7 @@ function build(place, sample) {
   const graph = new Graph();
   graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 110, marginx: 10, marginy: 14 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(110, 26 + 8 * node.name.length), height: 56 });
+  for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(170, 26 + 8 * node.name.length), height: 56 });
   for (const edge of sample.edges) graph.setEdge(edge.source, edge.target, {});
   layout(graph);
   const { width, height } = graph.graph();
@@ -56,10 +57,11 @@ function buildEdge(svg, points) {
   const tip = points[points.length - 1];
   const middle = points[Math.floor(points.length / 2)];
   const from = points[points.length - 2];
-  const angle = (Math.atan2(tip.y - from.y, tip.x - from.x) * 180) / Math.PI;
+  const angle = Math.atan2(tip.y - from.y, tip.x - from.x);
+  const end = { x: tip.x - 12 * Math.cos(angle), y: tip.y - 12 * Math.sin(angle) }; // under the arrow's head
   group.append(
-    make("path", { d: curve(points) }),
-    make("path", { class: "arrow", d: "M0 0L-12 -6L-12 6Z", transform: `translate(${tip.x} ${tip.y}) rotate(${angle})` }),
+    make("path", { d: curve([...points.slice(0, -1), end]) }),
+    make("path", { class: "arrow", d: "M0 0L-16 -11L-16 11Z", transform: `translate(${tip.x} ${tip.y}) rotate(${(angle * 180) / Math.PI})` }),
     make("text", { x: middle.x, y: middle.y - 10, class: "rate" }),
   );
   svg.append(group);
@@ -69,7 +71,7 @@ function buildEdge(svg, points) {
 function showEdge(group, edge, most) {
   group.setAttribute("aria-label", edge.label);
   group.setAttribute("class", edge.held ? "held" : "");
-  group.querySelector("path").style.strokeWidth = `${1.5 + (WIDEST - 1.5) * Math.sqrt(edge.rate / most)}px`;
+  group.querySelector("path").style.strokeWidth = `${NARROWEST + (WIDEST - NARROWEST) * Math.sqrt(edge.rate / most)}px`;
   group.querySelector(".rate").textContent = edge.text;
 }
 

@@ -1,0 +1,89 @@
+"""The page of a topology that runs on real servers: what moves, and what dies, is seen."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import OpenPage
+from tests.ui.running import Running
+
+_SEEN_MS = 30_000
+
+
+def executed(page: Page, component: str) -> int:
+    row = page.locator("#components tbody tr", has=page.get_by_role("rowheader", name=component, exact=True))
+    return int(row.locator("td").nth(4).inner_text().replace(",", ""))
+
+
+def test_the_first_page_leads_to_the_topology(running: Running, open_page: OpenPage) -> None:
+    """By its name, with how many processes it has."""
+    page = open_page(running.url)
+    expect(page.get_by_role("cell", name="5 of 5")).to_be_visible(timeout=_SEEN_MS)
+    page.get_by_role("link", name=running.name).click()
+    expect(page).to_have_title(f"{running.name} · kstorm")
+
+
+def test_the_graph_has_the_components_and_their_rates(running: Running, open_page: OpenPage) -> None:
+    """Each a link to its own page; lines between those that are connected, wider where more flows."""
+    page = open_page(running.page)
+    graph = page.locator("#graph")
+    for component, kind in (
+        ("sentences", "spout"),
+        ("split", "bolt"),
+        ("count", "bolt"),
+        ("sink", "bolt"),
+        ("__acker", "acker"),
+    ):
+        expect(graph.get_by_role("link", name=f"{component}, {kind}")).to_be_visible()
+    expect(graph.get_by_role("img", name="sentences to split")).to_have_count(1)
+    expect(graph.get_by_role("img", name="split to count")).to_have_attribute("aria-label", re.compile("fields word"))
+    expect(graph.get_by_role("img")).to_have_count(3)
+    expect(graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples a second"))).to_be_visible(
+        timeout=_SEEN_MS
+    )
+    widths = "edges => edges.map(edge => parseFloat(edge.querySelector('path').style.strokeWidth))"
+    first, second, _ = graph.locator("g[role=img]").evaluate_all(widths)
+    assert second > first, "ten words a sentence flow behind split"
+    graph.get_by_role("link", name="count, bolt").click()
+    expect(page).to_have_title(f"count · {running.name} · kstorm")
+
+
+def test_the_tables_figures_move_by_themselves(running: Running, open_page: OpenPage) -> None:
+    """Without the page being loaded again; the chart gets its points too."""
+    page = open_page(running.page)
+    expect(page.locator("#components")).to_contain_text("__acker")
+    before = executed(page, "count")
+    page.wait_for_function(
+        "before => Number(document.querySelectorAll('#components tbody tr')[2].cells[5].dataset.value) > before",
+        arg=before,
+        timeout=_SEEN_MS,
+    )
+    assert executed(page, "count") > before
+    expect(page.locator(".plot canvas")).to_be_visible()
+
+
+def test_lag_is_asked_of_kafka(running: Running, open_page: OpenPage) -> None:
+    """By task: each has a partition of its own."""
+    page = open_page(f"{running.page}/c/count")
+    cells = page.locator("#tasks tbody tr td:nth-child(3)")
+    expect(cells).to_have_count(4)
+    expect(cells.first).to_have_text(re.compile(r"^[\d,]+$"), timeout=_SEEN_MS)
+
+
+def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None:
+    """It is named while it is gone, and said aloud; when it is back it is well, and its page says that it started twice. What it
+    had counted stays counted."""
+    page = open_page(f"{running.page}?window=all")
+    health = page.locator("#health")
+    expect(health).to_have_text("All 5 processes do their share.", timeout=_SEEN_MS)
+    before = executed(page, "count")
+    running.engine.worker("count-0").process.kill()
+    expect(health).to_contain_text("count-0", timeout=_SEEN_MS)
+    assert health.get_attribute("role") == "status"
+    expect(page.locator("#graph .down")).to_have_attribute("aria-label", re.compile(r"^count, .*0/1 processes ready"))
+    expect(page.locator("#held")).to_contain_text("no process of count is ready")
+    expect(page.locator("#graph .held")).to_have_attribute("aria-label", re.compile("^split to count.*held back"))
+    expect(health).to_have_text("All 5 processes do their share.", timeout=60_000)
+    assert executed(page, "count") >= before
+    page.goto(f"{running.page}/c/count")
+    expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
