@@ -62,8 +62,8 @@ def test_strange_names_are_text(open_page: OpenPage) -> None:
 
 
 def test_two_hundred_components_are_drawn_in_under_a_second(open_page: OpenPage) -> None:
-    """By the browser's own clock, from the sample to the last element, in twenty layers of ten; the quickest of five, since the machine
-    of a test has other work."""
+    """By the browser's own clock, from the sample to the last element, in twenty layers of ten; the quickest of five, since the
+    machine of a test has other work."""
     names = [f"c{number}" for number in range(200)]
     edges = [
         (name, names[at]) for number, name in enumerate(names) for at in {number + 10, number + 11} if at < len(names)

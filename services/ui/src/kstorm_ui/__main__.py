@@ -1,18 +1,24 @@
 """Shows running topologies in a browser: `python -m kstorm_ui`, `kstorm-ui`, `./run ui`.
 
-With `--runs DIR` those of this machine, else those of a namespace on Kubernetes.
+With `--runs DIR` those of this machine, else those of a namespace on Kubernetes; without any option those of `.kstorm/runs`, if one
+runs there.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from kstorm.errors import KstormError
+from kstorm.local.running import find
 from kstorm.printable import printable
 from kstorm_ui.serve import serve
 from kstorm_ui.settings import UiSettings, from_environment
+
+_RUNS: Final = Path(os.environ.get("KSTORM_HOME", ".kstorm")) / "runs"
 
 
 def main() -> None:
@@ -33,7 +39,10 @@ def _settings(found: UiSettings) -> UiSettings:
     given: Mapping[str, object] = {
         name: value for name, value in vars(parser.parse_args()).items() if value is not None
     }
-    return replace(found, **given)  # type: ignore[arg-type]
+    settings = replace(found, **given)  # type: ignore[arg-type]
+    if settings.runs is None and settings.namespace is None and settings.context is None and any(find(_RUNS)):
+        return replace(settings, runs=_RUNS)
+    return settings
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
 from kstorm.cli.produce import produce
 from kstorm.cli.rollout import restart, scale
+from kstorm.cli.ui import ui
 from kstorm.cli.values import values
 from kstorm.errors import KstormError, OverdueError
 from kstorm.runtime.terminal import guarded
@@ -40,6 +41,7 @@ for verb in (
     scale,
     restart,
     logs,
+    ui,
     activation.activate,
     activation.deactivate,
     activation.drain,
