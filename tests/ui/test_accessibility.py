@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
+from tests.ui.waiting import arrives
 
 _PAGES = ("/", "/t/wordcount", "/t/wordcount?window=all", "/t/wordcount/c/count", "/t/wordcount/c/sentences")
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
@@ -128,15 +129,6 @@ def test_without_scripts_the_figures_are_there(url: str, open_page: OpenPage) ->
     page = open_page(f"{url}/t/wordcount", java_script_enabled=False)
     expect(page.locator("#components tbody tr")).to_have_count(4)
     expect(page.locator("#components")).to_contain_text("KeyError in task 0 (1 min ago)")
-
-
-def arrives(page: Page, pieces: int) -> None:
-    """Waits until so many pieces have taken their place."""
-    page.evaluate(
-        "pieces => new Promise(done => document.addEventListener('htmx:sse:after:message',"
-        " event => { if (!event.detail.message.event && --pieces <= 0) done(); }))",
-        pieces,
-    )
 
 
 def press_until(page: Page, key: str, wanted: object) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
+from tests.ui.waiting import arrives
 
 _EVIL = "<img src=x onerror=alert(1)>'\"&\u202egnp\x1b]0;x\x07"
 _DRAWN_ANEW = """async ({times}) => {
@@ -50,9 +51,7 @@ def test_strange_names_are_text(open_page: OpenPage) -> None:
     with serving(MadeUp(report)) as url:
         for path in ("/", f"/t/{quote(_EVIL, safe='')}", f"/t/{quote(_EVIL, safe='')}/c/{quote(_EVIL, safe='')}"):
             page = open_page(url + path)
-            page.wait_for_function(
-                "new Promise(done => document.addEventListener('htmx:sse:after:message', () => done(true)))"
-            )
+            arrives(page, 1)
             assert page.locator("img").count() == 0
             graph = page.locator("#graph")
             text = page.locator("body").inner_text() + "".join(graph.all_text_contents())

@@ -53,7 +53,8 @@ def _source(settings: UiSettings) -> Source:
         if not settings.runs.is_dir():
             raise ConfigError(f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology")
         return LocalSource(settings.runs)
-    return KubernetesSource(open_cluster(settings.namespace, settings.context))
+    cluster = open_cluster(settings.namespace, settings.context)
+    return KubernetesSource(cluster, inside=not cluster.context)
 
 
 def _listen(settings: UiSettings) -> socket.socket:

@@ -4,19 +4,21 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from kstorm.cli.cluster import Cluster
+from kstorm.cli.cluster import WEB_PORT, Cluster
 from kstorm.cli.workloads import Pod, Workload
 from kstorm.topology.topology import ACKER_COMPONENT
+from kstorm_ui.sources.asking import ask
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
 
 
 class KubernetesSource:
-    """One namespace. Needs the verbs list on deployments, statefulsets and pods, and get on pods/proxy."""
+    """One namespace. Needs the verb list on deployments, statefulsets and pods; from outside also get on pods/proxy. `inside`: pods
+    are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, *, inside: bool) -> None:
+        self._cluster, self._inside = cluster, inside
 
     def __str__(self) -> str:
         return str(self._cluster)
@@ -31,10 +33,16 @@ class KubernetesSource:
 
     def _report(self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor) -> TopologyReport:
         pods = [(workload, pod) for workload in workloads for pod in self._cluster.pods(workload)]
-        pages = pool.map(self._cluster.status, (pod for _, pod in pods))
+        pages = pool.map(self._page, (pod for _, pod in pods))
         processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
         components = [ComponentReport(_id(each), each.kind, each.replicas) for each in workloads]
         return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes)
+
+    def _page(self, pod: Pod) -> Mapping[str, object] | None:
+        if not self._inside:
+            return self._cluster.status(pod)
+        host = f"[{pod.address}]" if ":" in pod.address else pod.address
+        return ask(f"http://{host}:{WEB_PORT}") if host else None
 
 
 def _process(workload: Workload, pod: Pod, page: Mapping[str, object] | None) -> ProcessReport:

@@ -1,19 +1,16 @@
 """Topologies of this machine, as `./run topology` and `./run demo` run them: their files say where each process answers."""
 
-import json
-import urllib.request
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kstorm.local.running import RunningTopology, RunningWorker, find
+from kstorm_ui.sources.asking import ask
 from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
-_PATIENCE_SECS: Final = 1.5
-_MOST_BYTES: Final = 4_000_000
 
 
 class LocalSource:
@@ -48,12 +45,5 @@ def _report(found: RunningTopology, processes: Sequence[ProcessReport]) -> Topol
 
 
 def _ask(worker: RunningWorker) -> ProcessReport:
-    status: dict[str, Any] | None = None
-    trouble = ""
-    try:
-        with urllib.request.urlopen(f"{worker.url}/status", timeout=_PATIENCE_SECS) as answer:  # noqa: S310 - http, of a run's own file
-            found = json.loads(answer.read(_MOST_BYTES))
-        status = found if isinstance(found, dict) else None
-    except (OSError, ValueError):
-        trouble = "does not answer"
-    return ProcessReport(worker.name, worker.component, status, trouble)
+    status = ask(worker.url)
+    return ProcessReport(worker.name, worker.component, status, "" if status is not None else "does not answer")

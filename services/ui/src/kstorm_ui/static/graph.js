@@ -21,8 +21,12 @@ export function drawGraph(place, sample) {
 }
 
 function build(place, sample) {
+  if (!sample.nodes.length) {
+    place.replaceChildren();
+    return { nodes: new Map(), edges: [] };
+  }
   const graph = new Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 110, marginx: 10, marginy: 14 });
+  graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 110, ranker: "longest-path", marginx: 10, marginy: 14 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of sample.nodes) graph.setNode(node.id, { width: Math.max(170, 26 + 8 * node.name.length), height: 56 });
   for (const edge of sample.edges) graph.setEdge(edge.source, edge.target, {});
