@@ -11,7 +11,16 @@ from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
 from tests.ui.waiting import arrives
 
-_PAGES = ("/", "/t/wordcount", "/t/wordcount?window=all", "/t/wordcount/c/count", "/t/wordcount/c/sentences")
+_PAGES = (
+    "/",
+    "/t/wordcount",
+    "/t/wordcount?window=all",
+    "/t/wordcount/c/count",
+    "/t/wordcount/c/sentences",
+    "/t/wordcount/sources",
+    "/t/wordcount/letters",
+    "/t/wordcount/why",
+)
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
 _EDGES = [("sentences", "split"), ("split", "count")]
 

@@ -1,9 +1,12 @@
 """The page of a topology that runs on real servers: what moves, and what dies, is seen."""
 
 import re
+from collections.abc import Callable
 
+from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
+from tests.conftest import Eventually
 from tests.ui.conftest import OpenPage
 from tests.ui.running import Running
 
@@ -87,3 +90,30 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     assert executed(page, "count") >= before
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
+
+
+def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage) -> None:
+    """With what Kafka and ZooKeeper say of each, and who reads it."""
+    page = open_page(running.page)
+    page.get_by_role("link", name="Sources").click()
+    rows = page.locator("#partitions-1 tbody tr")
+    expect(rows).to_have_count(6)
+    expect(rows.first).to_contain_text("of 'sentences'")
+    assert int(rows.first.locator("td").nth(1).inner_text().replace(",", "")) > 0
+
+
+def test_dead_letters_are_listed_without_what_they_hold(
+    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+) -> None:
+    """A message that does not decode is one, by its coordinates."""
+    page = open_page(f"{running.page}/letters")
+    expect(page.locator("main")).to_contain_text("There is none.")
+    producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
+    producer.produce(running.engine.source, b"a secret \xff", partition=3)
+    assert producer.flush(30) == 0
+    row = page.locator("#letters tbody tr")
+    eventually(lambda: page.reload() and row.count(), 60.0)
+    expect(row).to_contain_text("does not decode")
+    expect(row).to_contain_text(f"{running.engine.source}/3/")
+    assert "secret" not in page.content()
+    assert violations(page) == []

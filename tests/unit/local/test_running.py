@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from examples.diamond import build
-
 from kstorm.local import running
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -18,9 +19,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from kstorm_ui import texts, views
+from kstorm_ui.asked import Asked
 from kstorm_ui.collector import Collector
 from kstorm_ui.memory import Memory
 from kstorm_ui.security import COOKIE, Guard, given_token, ticket
+from kstorm_ui.settings import settings_of
+from kstorm_ui.sources.letters import letters_of
+from kstorm_ui.sources.partitions import partitions_of
+from kstorm_ui.state import ComponentState, TopologyState
 from kstorm_ui.stream import stream
 from kstorm_ui.windows import WINDOWS, window
 
@@ -50,6 +56,9 @@ def make_app(collector: Collector, token: str = "", user_header: str = "") -> AS
         Route("/t/{topology}", pages.topology),
         Route("/t/{topology}/stream", pages.topology_stream),
         Route("/t/{topology}/history", pages.topology_history),
+        Route("/t/{topology}/sources", pages.sources),
+        Route("/t/{topology}/letters", pages.letters),
+        Route("/t/{topology}/why", pages.why),
         Route("/t/{topology}/c/{component}", pages.component),
         Route("/t/{topology}/c/{component}/stream", pages.component_stream),
         Route("/t/{topology}/c/{component}/history", pages.component_history),
@@ -64,6 +73,7 @@ class _Pages:
 
     def __init__(self, collector: Collector, token: str) -> None:
         self._collector, self._token = collector, token
+        self._asked = Asked()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -136,6 +146,32 @@ class _Pages:
     async def component_history(self, request: Request) -> Response:
         memory, name = self._component(request)
         return _json(views.chart(memory, [name], _COMPONENT_KEYS))
+
+    async def sources(self, request: Request) -> Response:
+        state = self._memory(request).state
+        asking = [self._partitions(state, each) for each in state.components if each.kind == "spout"]
+        return self._page("sources.html", state=state, found=await asyncio.gather(*asking))
+
+    async def _partitions(self, state: TopologyState, spout: ComponentState) -> tuple[ComponentState, Any, str]:
+        settings = settings_of(state.bootstrap, state.zookeeper)
+        if settings is None or not spout.offsets:
+            return spout, (), ""
+        ask = partial(partitions_of, settings, state.name, spout.topic, spout.offsets)
+        return spout, *await self._asked.answer(("partitions", state.name, spout.component), ask)
+
+    async def letters(self, request: Request) -> Response:
+        state = self._memory(request).state
+        settings = settings_of(state.bootstrap, state.zookeeper)
+        if settings is None:
+            found, problem = (), "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS"
+        else:
+            found, problem = await self._asked.answer(
+                ("letters", state.name), partial(letters_of, settings, state.name)
+            )
+        return self._page("letters.html", state=state, letters=found, problem=problem)
+
+    async def why(self, request: Request) -> Response:
+        return self._page("why.html", state=self._memory(request).state)
 
     def _memory(self, request: Request) -> Memory:
         memory = self._collector.memories.get(request.path_params["topology"])

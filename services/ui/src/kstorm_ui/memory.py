@@ -56,6 +56,8 @@ class Memory:
         self.state = TopologyState(
             name=report.name,
             place=report.place,
+            bootstrap=report.bootstrap,
+            zookeeper=report.zookeeper,
             active=all(process.status.get("active", True) for process in report.processes if process.status),
             components=components,
             edges=self._edges(report, components, totals, since[1], looked.secs),

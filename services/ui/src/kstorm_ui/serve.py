@@ -1,6 +1,5 @@
 """Runs the page: opens its source, finds its port, says where it is, and serves until it is told to stop."""
 
-import os
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -9,10 +8,10 @@ import uvicorn
 
 from kstorm.cli.cluster import open_cluster
 from kstorm.errors import ConfigError, KstormError
-from kstorm.runtime.service.settings import Settings, with_or_without_topology
+from kstorm.runtime.service.settings import Settings
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
-from kstorm_ui.settings import UiSettings
+from kstorm_ui.settings import UiSettings, settings_of
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.sources.lag import Lag, Lags
 from kstorm_ui.sources.local import LocalSource
@@ -79,7 +78,7 @@ class LagOfAll:
 
     def __call__(self, report: TopologyReport) -> Lags:
         """As `kstorm_ui.collector.LagOf`."""
-        settings = self._settings(report)
+        settings = settings_of(report.bootstrap, report.zookeeper)
         if settings is None:
             return {}
         tasks = {
@@ -91,12 +90,6 @@ class LagOfAll:
             return self._client(settings).of(report.name, tasks)
         except KstormError:
             return {}
-
-    def _settings(self, report: TopologyReport) -> Settings | None:
-        """On Kubernetes the environment's, which has the login too; None if nobody says where Kafka is."""
-        if report.bootstrap:
-            return Settings(topology="", bootstrap_servers=report.bootstrap)
-        return with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
 
     def _client(self, settings: Settings) -> Lag:
         if settings.bootstrap_servers not in self._clients:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.errors import ConfigError
+from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 DEFAULT_PORT: Final = 8480
 
@@ -63,6 +64,14 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             f"KSTORM_UI_HOST is {settings.host!r}, where others reach the page: set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"
         )
     return settings
+
+
+def settings_of(bootstrap: str, zookeeper: str) -> Settings | None:
+    """How to reach the Kafka and the ZooKeeper of a topology: those of a run of this machine, else the environment's, which has the
+    logins too. None if nobody says where Kafka is."""
+    if bootstrap:
+        return Settings(topology="", bootstrap_servers=bootstrap, zookeeper=zookeeper)
+    return with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
 
 
 def is_own(host: str) -> bool:

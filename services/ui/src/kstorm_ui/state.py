@@ -107,6 +107,9 @@ class TopologyState(msgspec.Struct, frozen=True):
 
     name: str
     place: str
+    bootstrap: str
+    """Kafka's bootstrap servers, where the source says; empty: those of the environment."""
+    zookeeper: str
     active: bool
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""

@@ -1,5 +1,6 @@
 """Numbers and names as the pages write them."""
 
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -31,6 +32,11 @@ def latency(seconds: float | None) -> str:
 def age(seconds: float | None) -> str:
     """`42 s`, `3 h`."""
     return NOTHING if seconds is None else format_age(seconds)
+
+
+def moment(seconds: float) -> str:
+    """`2026-11-25 09:41:07`, by UTC's clock; a dash if it is not known."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else NOTHING
 
 
 def share(value: float | None) -> str:

@@ -114,8 +114,9 @@ def _alive(pid: int) -> bool:
 def _components(topology: Topology) -> Iterator[RunningComponent]:
     for spec in [*topology.spouts, *topology.bolts]:
         topic = offsets = ""
-        if isinstance(spec.component, KafkaSpout):
-            topic, offsets = spec.component.spout_config.topic, spec.component.spout_config.zk_path
+        config = spec.component.spout_config if isinstance(spec.component, KafkaSpout) else None
+        if config is not None and not config.kafka_topic_wildcard_match:  # else each topic has a path of its own
+            topic, offsets = config.topic, config.zk_path
         yield RunningComponent(spec.id, spec.kind, spec.num_tasks, topic, offsets)
     if topology.config.acker_tasks:
         yield RunningComponent(ACKER_COMPONENT, "acker", topology.config.acker_tasks)
