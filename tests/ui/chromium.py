@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+OPTIONS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
+"""That it may run as root, in a container, without a screen and with nobody to talk to."""
 _HOW_TO: Final = "install Debian's package: apt-get install chromium"
 _INSTALL_SECS: Final = 300
 

@@ -1,24 +1,18 @@
 """A browser, and a topology that runs."""
 
 import os
-import threading
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from kstorm.local.cluster import LocalProcesses
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration import topologies
-from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, make_topics
-from tests.ui.chromium import find_chromium
-from tests.ui.running import Running, page_process, url_of
+from tests.ui.chromium import OPTIONS, find_chromium
+from tests.ui.running import Running, running_words
 
-_ROOT = Path(__file__).parents[2]
 OpenPage = Callable[..., Page]
 
 
@@ -31,8 +25,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail(found)
         pytest.skip(found)
     with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=found, args=options)
+        browser = playwright.chromium.launch(executable_path=found, args=OPTIONS)
         yield browser
         browser.close()
 
@@ -83,36 +76,5 @@ def running(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
     """Run the word count on real servers, with messages all the time, and the page beside it."""
-    name = f"ui-{uuid.uuid4().hex[:8]}"
-    _, source, sink = topologies.names(name)
-    workdir = tmp_path_factory.mktemp("ui")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KSTORM_TEST_PREFIX", name)
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])))
-        make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
-        reference = "tests.integration.topologies:wordcount"
-        # Dead for some seconds, so that the page has to see it.
-        processes = LocalProcesses(
-            topologies.wordcount(), reference, kafka.bootstrap, zookeeper.connect, workdir, restart_delay=5.0
-        )
-        page = page_process(workdir)
-        engine = Engine(processes, kafka.bootstrap, source, sink)
-        ended = threading.Event()
-        feeder = threading.Thread(target=_feed, args=(engine, ended), daemon=True)
-        try:
-            processes.start()
-            page.start()
-            processes.wait_ready(90)
-            feeder.start()
-            yield Running(name, url_of(page), engine)
-        finally:
-            ended.set()
-            page.stop()
-            processes.kill()
-            if feeder.ident:
-                feeder.join(70)
-
-
-def _feed(engine: Engine, ended: threading.Event) -> None:
-    while not ended.wait(0.2):
-        engine.produce(f"the cow jumped over the moon again {number}" for number in range(20))
+    with running_words(f"ui-{uuid.uuid4().hex[:8]}", kafka, zookeeper, tmp_path_factory.mktemp("ui")) as found:
+        yield found

@@ -1,4 +1,4 @@
-"""What is asked only when somebody looks: of Kafka and ZooKeeper, beside the page's loop, once for all who look in the same seconds."""
+"""What is asked only when somebody looks: of Kafka and ZooKeeper, beside the page's loop, once for all who look at that time."""
 
 import asyncio
 import time
