@@ -18,6 +18,8 @@ from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.report import Source, TopologyReport
 
 _STOP_SECS: Final = 3
+_VIEWERS: Final = 256
+"""Connections at a time; one more gets a 503."""
 
 
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
@@ -34,10 +36,14 @@ class PageServer(uvicorn.Server):
 
     def __init__(self, collector: Collector, token: str, user_header: str) -> None:
         self._collector = collector
-        app = make_app(collector, token, user_header)
         super().__init__(
             uvicorn.Config(
-                app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_SECS, server_header=False
+                make_app(collector, token, user_header),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=_VIEWERS,
+                timeout_graceful_shutdown=_STOP_SECS,
             )
         )
 
