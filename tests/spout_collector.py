@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kstorm.topology import Placed
+from kstorm.topology import Note, Placed
 
 
 @dataclass
@@ -14,6 +14,8 @@ class SpoutCollector(ABC):
 
     capacity: int = 1_000_000
     errors: list[BaseException] = field(default_factory=list)
+    why_failed: Note | None = None
+    timed_out: bool = False
 
     @abstractmethod
     def emit(

@@ -63,6 +63,9 @@ def test_tuples_of_one_lane_make_one_frame() -> None:
     assert unpack_ids(frame.edges) == (70, 80, 0)
     assert frame.more == {1: {9: 90}}
     assert outbox.drain_tuples() == []
+    put(lane, ["fig"])
+    outbox.drain_tuples()
+    assert outbox.sent == {("default", "t.bolt"): 4}
 
 
 def test_untracked_tuples_carry_no_ids() -> None:

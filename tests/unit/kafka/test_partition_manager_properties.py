@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from kstorm.kafka import KafkaHosts, KafkaMessageId, PartitionManager, SpoutConfig
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.topology import Fields, Placed
+from kstorm.topology import Fields, Note, Placed
 from tests.unit.kafka.one_by_one import emit_next
 
 PARTITION = Partition("t", 0)
@@ -31,6 +31,8 @@ class Ledger:
     """A collector that knows by itself which tuples of which attempt were acked."""
 
     capacity = 10**9
+    why_failed: Note | None = None
+    timed_out = False
 
     def __init__(self) -> None:
         self.emitted: list[KafkaMessageId] = []

@@ -39,6 +39,7 @@ class FakeProducer:
 
     def __init__(self, *_: Any) -> None:
         self.waiting = 0
+        self.waited = 0.0
         self.polls = 0
         self.polled_again = asyncio.Event()
 
@@ -56,7 +57,7 @@ class FakeConsumer:
     """Notes how it was made."""
 
     made: ClassVar[dict[str, Any]] = {}
-    joined = False
+    joined = throttled = False
 
     def __init__(self, settings: Settings, **options: Any) -> None:
         FakeConsumer.made = options

@@ -1,6 +1,7 @@
 """A task begins at the group's committed offsets, and not at all if these cannot be had."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -8,8 +9,10 @@ from typing import Any, cast
 import pytest
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from structlog.testing import capture_logs
 
 from kstorm.errors import BrokerError
+from kstorm.runtime.kafka import consumer as consumer_module
 from kstorm.runtime.kafka.consumer import TaskConsumer, TaskOwner
 from kstorm.runtime.service.settings import Settings
 
@@ -39,6 +42,19 @@ class Group:
         return [Committed(place.partition, 10) for place in places]
 
 
+class Silent:
+    """A `Consumer` whose `close` waits for an answer."""
+
+    def __init__(self, consumer: Consumer, answers: threading.Event) -> None:
+        self._consumer, self._answers = consumer, answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def close(self) -> None:
+        assert self._answers.wait(30)
+
+
 @contextmanager
 def consumer() -> Iterator[TaskConsumer]:
     """It has made no connection."""
@@ -59,6 +75,20 @@ def consumer() -> Iterator[TaskConsumer]:
     finally:
         made._consumer.close()
         loop.close()
+
+
+def test_a_close_that_never_returns_keeps_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka's does not, at times, when no broker answers."""
+    monkeypatch.setattr(consumer_module, "_CLOSE_SECONDS", 0.2)
+    answers = threading.Event()
+    with consumer() as made, capture_logs() as logs:
+        real = made._consumer
+        made._consumer = cast("Consumer", Silent(real, answers))
+        made.start()
+        made.stop()
+        made._consumer = real
+        answers.set()
+    assert logs[-1]["event"] == "consumer_not_closed"
 
 
 def committed(answer: list[Committed] | Exception) -> dict[int, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kstorm.errors import ConfigError
 from kstorm.kafka import KafkaBolt
 from kstorm.runtime.kafka.topic_settings import TopicPlan, plans
 from kstorm.testing import FeederSpout
@@ -61,6 +62,19 @@ def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_othe
     found = settings(make(), "t.__finished")
     assert (found["retention.ms"], found["retention.bytes"]) == ("31536000000", "-1")
     assert settings(make(Config(topology_finished_retention_secs=None)), "t.__finished")["retention.ms"] == "-1"
+
+
+def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> None:
+    """Nothing that is not read yet may be deleted, least of all where nothing is sent again."""
+    week = make(Config(topology_trace_retention_hours=168))
+    for topic in ("t.split", "t.__acker", "t.lines.__completions"):
+        assert settings(make(), topic)["retention.ms"] == "86400000"
+        assert settings(week, topic)["retention.ms"] == "604800000"
+    Config(topology_trace_retention_hours=1)
+    with pytest.raises(ConfigError, match=r"is 0\.5: it must be at least 1, so that no tuple"):
+        Config(topology_trace_retention_hours=0.5)
+    with pytest.raises(ConfigError, match="is 23: it must be at least 24, so that no tuple"):
+        Config(topology_trace_retention_hours=23, topology_processing_guarantee="exactly_once")
 
 
 def test_the_longest_frame_of_any_component_fits() -> None:

@@ -153,8 +153,23 @@ def test_health_says_what_is_wrong_and_is_the_same_while_nothing_changes() -> No
 def test_skew_is_the_busiest_task_over_the_middle_one() -> None:
     """Of what tasks tell; None where they do not."""
     memory = Memory(0.0)
-    told = {str(task): {"executed": 90 if task == 2 else 10} for task in range(3)}
+    told = {str(7 + task): {"executed": 90 if task == 2 else 10} for task in range(3)}
     memory.learn(report(page(tasks=[0, 1, 2], by_task=told)), {}, 0.0, 200.0)
     assert skew(memory.state.tasks["count"]) == 9.0
     memory.learn(report(page(tasks=[0, 1])), {}, 2.0, 200.0)
     assert skew(memory.state.tasks["count"]) is None
+
+
+def test_tasks_are_told_by_the_ids_of_the_topology() -> None:
+    """Those of a component follow each other; a process that still recovers one of its tasks does not shift the others."""
+    memory = Memory(0.0)
+    whole = page(tasks=[0, 2], by_task={"11": {"executed": 5}, "13": {"executed": 7}})
+    recovers = page(tasks=[1, 3], by_task={"14": {"executed": 9}})
+    memory.learn(report(recovers, whole), {"count": {3: 40}}, 0.0, 200.0)
+    found = [(each.task, each.process, each.executed, each.lag) for each in memory.state.tasks["count"]]
+    assert found == [
+        (0, "count-1", 5, None),
+        (1, "count-0", None, None),
+        (2, "count-1", 7, None),
+        (3, "count-0", 9, 40),
+    ]

@@ -250,15 +250,24 @@ def _newest_error(pages: Iterable[Mapping[str, Any]]) -> tuple[str, float | None
 
 def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
     lags = looked.lags.get(component, {})
+    pages = [(process.name, process.status or {}) for process in looked.of(component)]
+    told = _told_of_tasks([page for _, page in pages])
     found = []
-    for process in looked.of(component):
-        page = process.status or {}
-        by_task = page.get("by_task") or {}
+    for name, page in pages:
         for task in page.get("tasks", ()):
-            told = by_task.get(str(task)) or by_task.get(task) or {}
-            counts = {name: told.get(name) for name in ("executed", "emitted", "failed", "pending")}
-            found.append(TaskState(task=task, process=process.name, lag=lags.get(task), **counts))
+            counts = {key: told.get(task, {}).get(key) for key in ("executed", "emitted", "failed", "pending")}
+            found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)
+
+
+def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, int]]:
+    """What processes tell of each task, by its number in the component: `by_task` has ids of the whole topology, in the same order. A
+    process that still recovers one has fewer there, and which is not told, unless another process says where the ids begin."""
+    of_pages = [
+        ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ())) for page in pages
+    ]
+    first = next((min(told) - min(tasks) for told, tasks in of_pages if told and len(told) == len(tasks)), None)
+    return {} if first is None else {id - first: counts for told, _ in of_pages for id, counts in told.items()}
 
 
 def _point(state: ComponentState, recent: Counts) -> Point:

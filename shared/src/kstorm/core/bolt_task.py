@@ -49,6 +49,7 @@ class BoltTask:
         self.collector = self.make_collector(
             table, outbox, next_id, next_ids or columns_of(next_id), component, on_error
         )
+        self.collector.task = self.task_id
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""
@@ -190,7 +191,7 @@ class BoltTask:
         return self.collector.failed - before
 
     def _failed(self, tuple: Tuple, error: Exception) -> None:
-        self.collector.fail(tuple)
+        self.collector.fail_for(tuple, error)
         if not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
             self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
 

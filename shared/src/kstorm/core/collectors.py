@@ -9,10 +9,11 @@ from kstorm.core.columns import Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
+from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.tasks import OnError
-from kstorm.errors import EmitError
+from kstorm.errors import EmitError, FrameError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
 Observer = Callable[[str, Iterable[Sequence[Any]]], None]
@@ -32,12 +33,14 @@ class BoltCollector:
         on_error: OnError,
     ):
         self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
-        self._component, self._on_error = component, on_error
+        self._component, self._on_error, self._trace = component, on_error, outbox.trace
         self._lanes = [lane for route in table.values() for lane in route.lanes]
         self.observe: Observer | None = None
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
         self.emitted = self.acked = self.failed = 0
+        self.task = 0
+        """Topology-wide id of the task."""
 
     def emit(
         self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
@@ -53,10 +56,12 @@ class BoltCollector:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
         if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
-            root = anchors.root
+            root, trace = anchors.root, self._trace
             for lane in lanes:
                 edge = self._next_id()
                 anchors.ack_val ^= edge
+                if trace is not None and trace.picks(root):
+                    lane.parents[len(lane.rows)] = [anchors.edge]
                 lane.rows.append(values)
                 lane.roots.append(root)
                 lane.edges.append(edge)
@@ -90,6 +95,9 @@ class BoltCollector:
                 for root in anchor.roots():
                     pairs[root] = pairs.get(root, 0) ^ edge
         root, edge = pairs.popitem() if pairs else (0, 0)
+        if self._trace is not None and (self._trace.picks(root) or any(map(self._trace.picks, pairs))):
+            edges = (edge for anchor in anchors if anchor.root for edge in (anchor.edge, *(anchor.more or {}).values()))
+            lane.parents[len(lane.rows)] = list(edges)
         if pairs:
             lane.more[len(lane.rows)] = pairs
         lane.rows.append(values)
@@ -112,16 +120,25 @@ class BoltCollector:
 
     def fail(self, tuple: Tuple) -> None:
         """See `kstorm.topology.OutputCollector.fail`."""
+        self.fail_for(tuple, None)
+
+    def fail_for(self, tuple: Tuple, error: Exception | None) -> None:
+        """Fails a tuple over what its execution has raised."""
         if tuple.finished:
             return
         tuple.finished = True
         self.failed += 1
-        self._outbox.fails.update(tuple.roots())
+        self._outbox.fail(tuple.roots(), self._note(error))
+
+    def _note(self, error: Exception | None) -> Note | None:
+        if not self._outbox.wants_notes:
+            return None
+        return Note(self.task) if error is None else note_of(self.task, error)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
         """Tuples that came, but cannot be read: their trees fail. `pairs`: those trees, and which edges are lost."""
         self.failed += count
-        self._outbox.fails.update(pairs)
+        self._outbox.fail(pairs, self._note(FrameError("it cannot be read")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
         """See `kstorm.topology.OutputCollector.reset_timeout`."""
@@ -167,7 +184,10 @@ class BoltCollector:
             )
         at = None if anchors is None else self._positions(anchors, positions, count)
         roots = None if anchors is None or anchors.roots is None else anchors.roots if at is None else anchors.roots[at]
-        emission = Emission(route, columns, count, roots, self._next_ids)
+        edges = None
+        if self._trace is not None and anchors is not None and roots is not None:
+            edges = anchors.edges if at is None else anchors.edges[at]
+        emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
 
         def commit() -> None:
             self.emitted += count
@@ -220,7 +240,7 @@ class BoltCollector:
             batch.finished = True
             self.failed += len(batch)
             if batch.roots is not None:
-                self._outbox.fails.update(filter(None, batch.roots.tolist()))
+                self._outbox.fail(filter(None, batch.roots.tolist()), self._note(None))
 
         self._do(batch, commit)
 
@@ -238,7 +258,8 @@ class BoltCollector:
                 lane.put(columns, len(positions), None, None)
                 continue
             at, edges = as_positions(positions), self._next_ids(len(positions))
-            lane.put(columns, len(positions), batch.roots[at], edges)
+            parents = {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
+            lane.put(columns, len(positions), batch.roots[at], edges, parents)
             val ^= fold_positions(at, edges, count)
         self.acked += count - len(failed)
         if val is None:

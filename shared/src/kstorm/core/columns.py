@@ -17,6 +17,11 @@ def as_ids(packed: bytes) -> Ids:
     return np.frombuffer(packed, "<u8")
 
 
+def as_column(id: int) -> Ids:
+    """A column of one id."""
+    return np.array([id], np.uint64)
+
+
 def fold(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
     """The XOR of the values of each root; roots ascending, without root 0 (untracked) and without any whose XOR is 0."""
     order = np.argsort(roots)

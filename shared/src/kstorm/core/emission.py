@@ -1,15 +1,16 @@
 """A batch on its way into the lanes: rows chosen and ids drawn, nothing sent yet, so that an error leaves nothing behind."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from kstorm.core.columns import Ids
 from kstorm.core.ids import NextIds
-from kstorm.core.lanes import Lane
+from kstorm.core.lanes import Lane, Parents
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.spreading import pick
+from kstorm.core.tracing import Tracing
 from kstorm.topology import Placed
 
 
@@ -19,9 +20,17 @@ class Emission:
     __slots__ = ("_sends", "placed", "vals")
 
     def __init__(
-        self, route: StreamRoutes, columns: Sequence[list[Any]], count: int, roots: Ids | None, next_ids: NextIds
+        self,
+        route: StreamRoutes,
+        columns: Sequence[list[Any]],
+        count: int,
+        roots: Ids | None,
+        next_ids: NextIds,
+        anchors: Ids | None = None,
+        trace: Tracing | None = None,
     ) -> None:
-        self._sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None]] = []
+        """`anchors`: of each row the edge of the tuple that it is anchored to, where some trees are traced."""
+        self._sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None, Parents]] = []
         self.placed: Placed = []
         self.vals = np.zeros(count, np.uint64)
         """XOR of the edges drawn for each row."""
@@ -29,14 +38,19 @@ class Emission:
             for lane, rows in spread(columns, count):
                 picked = [pick(column, rows) for column in columns]
                 size = len(picked[0])
-                edges = None
+                edges, parents = None, _NONE
                 if roots is not None:
                     edges = next_ids(size)
                     self.vals[rows] ^= edges
-                self._sends.append((lane, picked, size, None if roots is None else roots[rows], edges))
+                    if trace is not None and anchors is not None:
+                        parents = trace.parents(roots[rows], anchors[rows])
+                self._sends.append((lane, picked, size, None if roots is None else roots[rows], edges, parents))
                 self.placed.append((lane.targets[0], rows))
 
     def send(self) -> None:
         """Puts the rows into the lanes."""
-        for lane, columns, size, roots, edges in self._sends:
-            lane.put(columns, size, roots, edges)
+        for lane, columns, size, roots, edges, parents in self._sends:
+            lane.put(columns, size, roots, edges, parents)
+
+
+_NONE: Final[Parents] = {}

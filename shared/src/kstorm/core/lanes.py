@@ -1,11 +1,16 @@
 """Tuples on their way from one task's stream to one receiving task."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from kstorm.core.columns import Ids
 from kstorm.core.wire import pack_ids
+
+Parents = dict[int, list[int]]
+"""Position → edges of the tuples that it is anchored to."""
+
+_NONE: Final[Parents] = {}
 
 
 class Rows(Struct, frozen=True):
@@ -17,6 +22,8 @@ class Rows(Struct, frozen=True):
     """Packed; empty if none is tracked, as `edges`."""
     edges: bytes
     more: dict[int, dict[int, int]]
+    parents: Parents = {}
+    """Of tuples whose trees are traced."""
 
     def part(self, start: int, end: int) -> "Rows":
         """The rows from `start` to before `end`."""
@@ -28,6 +35,7 @@ class Rows(Struct, frozen=True):
             self.roots[8 * start : 8 * end],
             self.edges[8 * start : 8 * end],
             {position - start: pairs for position, pairs in self.more.items() if start <= position < end},
+            {position - start: edges for position, edges in self.parents.items() if start <= position < end},
         )
 
 
@@ -45,6 +53,7 @@ class Lane:
         "frame_at",
         "frame_rows",
         "more",
+        "parents",
         "partition",
         "roots",
         "rows",
@@ -63,18 +72,21 @@ class Lane:
         self.roots: list[int] = []
         self.edges: list[int] = []
         self.more: dict[int, dict[int, int]] = {}
+        self.parents: Parents = {}
         self.batches: list[Rows] = []
         self.frame_rows: list[Any] = []
         self.frame_at: list[int] = []
 
-    def put(self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None) -> None:
+    def put(
+        self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None, parents: Parents = _NONE
+    ) -> None:
         """Adds a batch, which is the lane's own from now on."""
         if self.rows:
             self.batches.append(self._one_by_one())
         if roots is None or edges is None:
             self.batches.append(Rows(count, columns, b"", b"", {}))
         else:
-            self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}))
+            self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents))
 
     def take_frame(self) -> tuple[list[list[Any]], list[int]]:
         """What was emitted during a frame, as columns, and the positions of its anchors."""
@@ -97,8 +109,8 @@ class Lane:
         return batches[0] if len(batches) == 1 else _joined(batches)
 
     def _one_by_one(self) -> Rows:
-        rows, roots, edges, more = self.rows, self.roots, self.edges, self.more
-        self.rows, self.roots, self.edges, self.more = [], [], [], {}
+        rows, roots, edges, more, parents = self.rows, self.roots, self.edges, self.more, self.parents
+        self.rows, self.roots, self.edges, self.more, self.parents = [], [], [], {}, {}
         tracked = any(roots)
         return Rows(
             len(rows),
@@ -106,20 +118,24 @@ class Lane:
             pack_ids(roots) if tracked else b"",
             pack_ids(edges) if tracked else b"",
             more,
+            parents,
         )
 
 
 def _joined(batches: list[Rows]) -> Rows:
     columns: list[list[Any]] = [[] for _ in batches[0].columns]
     more: dict[int, dict[int, int]] = {}
+    parents: Parents = {}
     count = 0
     for batch in batches:
         for column, values in zip(columns, batch.columns, strict=True):
             column += values
         for position, pairs in batch.more.items():
             more[count + position] = pairs
+        parents.update((count + position, anchors) for position, anchors in batch.parents.items())
         count += batch.count
     if not any(batch.roots for batch in batches):
-        return Rows(count, columns, b"", b"", more)
+        return Rows(count, columns, b"", b"", more, parents)
     roots = b"".join(batch.roots or bytes(8 * batch.count) for batch in batches)
-    return Rows(count, columns, roots, b"".join(batch.edges or bytes(8 * batch.count) for batch in batches), more)
+    edges = b"".join(batch.edges or bytes(8 * batch.count) for batch in batches)
+    return Rows(count, columns, roots, edges, more, parents)

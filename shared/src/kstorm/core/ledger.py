@@ -14,9 +14,10 @@ The order of messages never matters: an ack, a fail or a reset may come before i
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from struct import pack, unpack_from
 
+from kstorm.core.notes import Note
 from kstorm.core.outbox import CompletionBox
 from kstorm.core.wire import AckFrame, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError
@@ -34,6 +35,7 @@ _FAILED = 1 << 65
 _GENERATION = 66  # 8 bits
 _TASK = 74  # 16 bits
 _GENERATIONS = 256
+_MOST_NOTES = 10_000
 _LIFE = 3  # rotations: between 2 and 3 message timeouts, longer than any spout waits
 
 _HEADER = struct.Struct("<B16sqBI")  # format version, log id, offset included, generation, rows
@@ -62,6 +64,7 @@ class Ledger:
         """Inits of a row that had one: duplicates kept out by rule 1."""
         self.skipped_records = 0
         """Parts of replayed records that a bucket already contained: kept out by rule 2."""
+        self._notes: dict[int, Note] = {}
 
     def __len__(self) -> int:
         """Open rows."""
@@ -79,6 +82,8 @@ class Ledger:
             failed, reset = self._fresh(failed, offset), self._fresh(reset, offset)
         if frame.begins:
             self._apply_beginning(frame.task, offset)
+        if frame.notes:
+            self._take_notes(frame.notes)
         self._apply_inits(frame.task, inits)
         self._apply_acks(acks)
         self._apply_fails(failed)
@@ -102,6 +107,7 @@ class Ledger:
             row = (row ^ val) | mark
             if row & _FAILED:
                 self._finish(rows, root, task, self._box.failed)
+                self._pass_note(root)
                 self.failed += 1
             elif row & _VAL:
                 rows[root] = row
@@ -133,9 +139,20 @@ class Ledger:
             row = rows.get(root, fresh)
             if row & _INIT:
                 self._finish(rows, root, row >> _TASK, self._box.failed)
+                self._pass_note(root)
                 self.failed += 1
             else:
                 rows[root] = row | _FAILED
+
+    def _take_notes(self, notes: Mapping[int, Note]) -> None:
+        """Those of trees that end later, or never, make room for newer ones."""
+        self._notes.update(notes)
+        while len(self._notes) > _MOST_NOTES:
+            del self._notes[next(iter(self._notes))]
+
+    def _pass_note(self, root: int) -> None:
+        if self._notes and (note := self._notes.pop(root, None)) is not None:
+            self._box.notes[root] = note
 
     def _apply_resets(self, roots: Iterable[int]) -> None:
         for root in roots:

@@ -1,28 +1,15 @@
-"""Why a tree failed, in a few words: which task gave it up, and over what. It goes with the failure, by the acker, to the spout.
+"""Makes the notes that go with failures."""
 
-It is news, not state: an acker that restarts may lose it, and of the failures of one moment only some bring theirs.
-"""
-
+import sysconfig
 from pathlib import PurePath
 from typing import Final
 
-from msgspec import Struct
+from kstorm.topology import Note as Note
 
 MOST_NOTES: Final = 100
 """In a frame."""
 _MOST_TYPE, _MOST_MESSAGE, _MOST_PLACE = 60, 200, 80
-
-
-class Note(Struct, array_like=True, frozen=True):
-    """Who failed a tuple, and why."""
-
-    task: int
-    """The task that failed it, topology-wide."""
-    type: str = ""
-    """The name of what was raised; empty if the bolt itself failed the tuple."""
-    message: str = ""
-    where: str = ""
-    """File and line of the user's code, as far as it is known: `join.py:41`."""
+_LIBRARIES: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
 def note_of(task: int, error: BaseException) -> Note:
@@ -33,13 +20,15 @@ def note_of(task: int, error: BaseException) -> Note:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised: file and line, innermost; empty if it was not raised."""
-    trace = error.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
+    """Where an error was raised: the innermost file and line that is no library's, or the innermost; empty if it was not raised."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not found or trace.tb_next is None or not file.startswith(_LIBRARIES):
+            place = f"{PurePath(file).name}:{trace.tb_lineno}"
+            found = place if not found or not file.startswith(_LIBRARIES) else found
         trace = trace.tb_next
-    return f"{PurePath(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return found
 
 
 def _cut(text: str, most: int) -> str:

@@ -41,12 +41,8 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
     """How far each further offset is from the one before, all in 1, 2, 4 or 8 bytes, little-endian; empty if each is 1."""
 
 
-class OriginColumns(NamedTuple):
-    """The origins of many trees, side by side."""
-
-    places: Numbers
-    """Of each, the number of its `Places`; -1: unknown."""
-    offsets: Numbers
+Run = tuple[str, int, int, Sequence[int]]
+"""Messages in a row: topic, partition, attempt, and the offset of each."""
 
 
 class Places:
@@ -56,8 +52,8 @@ class Places:
         self._numbers: dict[tuple[str, int, int], int] = {}
         self._places: list[tuple[str, int, int]] = []
 
-    def columns(self, runs: Iterable[tuple[str, int, int, Sequence[int]]]) -> OriginColumns:
-        """Of runs of messages, each with topic, partition, attempt and its offsets."""
+    def columns(self, runs: Iterable[Run]) -> tuple[Numbers, Numbers]:
+        """Of each message its place's number, and its offset."""
         numbers: list[int] = []
         sizes: list[int] = []
         offsets: list[Any] = []
@@ -71,11 +67,16 @@ class Places:
             sizes.append(len(run))
             offsets.append(run)
         joined = offsets[0] if len(offsets) == 1 else [offset for run in offsets for offset in run]
-        return OriginColumns(np.repeat(np.array(numbers, np.int64), sizes), np.array(joined, np.int64))
+        places = np.full(sizes[0], numbers[0]) if len(sizes) == 1 else np.repeat(np.array(numbers, np.int64), sizes)
+        return places, np.array(joined, np.int64)
 
-    def runs(self, columns: OriginColumns) -> list[OriginRun]:
+    def make_room(self) -> None:
+        """Called when no column is waiting. A message that is tried again for ever has another place each time."""
+        if len(self._places) > _MOST_PLACES:
+            self._numbers, self._places = {}, []
+
+    def runs(self, places: Numbers, offsets: Numbers) -> list[OriginRun]:
         """What a frame says of its trees; nothing if it knows of none."""
-        places, offsets = columns
         if not places.size or places.max() < 0:
             return []
         cuts = np.flatnonzero((places[1:] != places[:-1]) | (offsets[1:] < offsets[:-1])) + 1
@@ -95,9 +96,9 @@ class Places:
         return OriginRun(topic, partition, attempt, count, first, steps.astype(f"<u{width}").tobytes())
 
 
-def unknown(count: int) -> OriginColumns:
+def unknown(count: int) -> tuple[Numbers, Numbers]:
     """The columns of trees of which nobody knows."""
-    return OriginColumns(np.full(count, -1, np.int64), np.zeros(count, np.int64))
+    return np.full(count, -1), np.zeros(count, np.int64)
 
 
 def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
@@ -131,3 +132,4 @@ def _steps(run: OriginRun) -> Sequence[int]:
 
 
 _WIDTHS = (1, 2, 4, 8)
+_MOST_PLACES = 10_000

@@ -5,15 +5,20 @@ input frames leaves as few, full records. `drain_tuples` and `drain_acks` are ap
 may leave at once, while its acks wait until its state is durable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from kstorm.core.begun import Begun, joined
 from kstorm.core.columns import Ids, fold, fold_runs, from_pairs
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.lanes import Lane, Rows
+from kstorm.core.notes import MOST_NOTES, Note, note_of
+from kstorm.core.origins import Places, Run, unknown
 from kstorm.core.outgoing import Outgoing, Part
+from kstorm.core.tracing import tracing
 from kstorm.core.wire import WRITERS, AckFrame, CompletionFrame, TupleFrame, encode_tuples, pack_ids, unpack_ids
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
@@ -52,6 +57,8 @@ class Outbox:
 
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
+        self.trace = tracing(topology.config.topology_trace)
+        """The trees whose tuples say what they are anchored to; None if no tree's do."""
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
         self._write = WRITERS[self._format]
@@ -67,7 +74,15 @@ class Outbox:
         self.beginnings: set[int] = set()
         """Spout tasks that begin a new life."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
-        self._init_columns: list[tuple[int, Ids, Ids]] = []
+        self._begun: list[Begun] = []
+        self._places = Places()
+        self._notes: dict[int, Note] = {}
+        self.by = ""
+        """The instance that sends, as frames say it."""
+        self.worked = 0
+        """Milliseconds of work on what is drained next, as its frames say it; 0 if nobody knows."""
+        self.sent: dict[tuple[str, str], int] = {}
+        """By stream and topic, how many tuples were drained."""
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
         """Of sinks, where they leave with what the tasks send."""
@@ -89,9 +104,23 @@ class Outbox:
         """A tree begins."""
         self.inits.setdefault(spout_task, []).append((root, val))
 
-    def init_columns(self, spout_task: int, roots: Ids, vals: Ids) -> None:
-        """Many trees begin."""
-        self._init_columns.append((spout_task, roots, vals))
+    def init_columns(self, spout_task: int, roots: Ids, vals: Ids, origins: Iterable[Run] = ()) -> None:
+        """Many trees begin; `origins` are the messages that they come from, one each or none."""
+        columns = self._places.columns(origins) if origins else unknown(roots.size)
+        self._begun.append(Begun(spout_task, roots, vals, *columns))
+
+    @property
+    def wants_notes(self) -> bool:
+        """Whether a note would leave with the next acks."""
+        return len(self._notes) < MOST_NOTES
+
+    def fail(self, roots: Iterable[int], note: Note | None) -> None:
+        """Trees fail."""
+        roots = list(roots)
+        self.fails.update(roots)
+        if note is not None:
+            for root in roots[: MOST_NOTES - len(self._notes)]:
+                self._notes[root] = note
 
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
         """News of many trees: what is to be XORed to each root."""
@@ -106,7 +135,7 @@ class Outbox:
     def has_acks(self) -> bool:
         """Whether `drain_acks` would return any frame."""
         news = self.acks or self._ack_columns or self.fails or self.resets
-        return bool(news or self.inits or self._init_columns or self.beginnings)
+        return bool(news or self.inits or self._begun or self.beginnings)
 
     def drain_tuples(self) -> list[Outgoing]:
         """The tuple frames collected since the last call."""
@@ -120,6 +149,7 @@ class Outbox:
         """The ack frames collected since the last call: one per acker task, and one more per spout task with inits."""
         if not self.ackers:
             self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = {}, set(), set(), set(), []
+            self._notes = {}
             return []
         return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
 
@@ -130,18 +160,26 @@ class Outbox:
                 yield self._to_acker(acker, AckFrame(self._format, task, begins=True))
 
     def _init_frames(self) -> Iterator[Outgoing]:
-        if not (self.inits or self._init_columns):
+        if not (self.inits or self._begun):
             return
-        begun = [(task, *from_pairs(dict(inits))) for task, inits in self.inits.items()] + self._init_columns
-        self.inits, self._init_columns = {}, []
-        for task in dict.fromkeys(task for task, _, _ in begun):
-            roots = np.concatenate([roots for of, roots, _ in begun if of == task])
-            vals = np.concatenate([vals for of, _, vals in begun if of == task])
-            for acker, (packed_roots, packed_vals) in enumerate(self._shares(roots, vals)):
-                for part in _parts(len(packed_roots)):
-                    yield self._to_acker(
-                        acker, AckFrame(self._format, task, init_roots=packed_roots[part], init_vals=packed_vals[part])
+        inits = [(task, from_pairs(dict(pairs))) for task, pairs in self.inits.items()]
+        begun = [Begun(task, *columns, *unknown(columns[0].size)) for task, columns in inits] + self._begun
+        self.inits, self._begun = {}, []
+        for task in dict.fromkeys(trees.task for trees in begun):
+            mine = joined([trees for trees in begun if trees.task == task])
+            for acker, rows in enumerate(self._rows_by_acker(mine.roots)):
+                for part in mine.of(rows).parts(_MAX_ROWS):
+                    frame = AckFrame(
+                        self._format,
+                        task,
+                        init_roots=part.roots.tobytes(),
+                        init_vals=part.vals.tobytes(),
+                        by=self.by,
+                        worked=self.worked,
+                        origins=self._places.runs(part.places, part.offsets),
                     )
+                    yield self._to_acker(acker, frame)
+        self._places.make_room()
 
     def _ack_frames(self) -> Iterator[Outgoing]:
         if not (self.acks or self._ack_columns or self.fails or self.resets):
@@ -150,7 +188,8 @@ class Outbox:
         roots, vals = fold(np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news]))
         shares = self._shares(roots, vals)
         failed, reset = _by_acker(self.fails, self.ackers), _by_acker(self.resets, self.ackers)
-        self.acks, self.fails, self.resets, self._ack_columns = {}, set(), set(), []
+        notes = _notes_by_acker(self._notes, self.ackers)
+        self.acks, self.fails, self.resets, self._ack_columns, self._notes = {}, set(), set(), [], {}
         for acker, (packed_roots, packed_vals) in enumerate(shares):
             for part in _parts(max(len(packed_roots), len(failed[acker]), len(reset[acker]))):
                 yield self._to_acker(
@@ -162,22 +201,30 @@ class Outbox:
                         vals=packed_vals[part],
                         failed=failed[acker][part],
                         reset=reset[acker][part],
+                        by=self.by,
+                        worked=self.worked,
+                        notes=notes.pop(acker, {}),
                     ),
                 )
 
     def _shares(self, roots: Ids, vals: Ids) -> list[tuple[bytes, bytes]]:
         """The columns packed, by acker task."""
+        return [(roots[rows].tobytes(), vals[rows].tobytes()) for rows in self._rows_by_acker(roots)]
+
+    def _rows_by_acker(self, roots: Ids) -> list[Any]:
+        """By acker task, which rows of a column of roots are its own."""
         if self.ackers == 1:
-            return [(roots.tobytes(), vals.tobytes())]
+            return [slice(None)]
         owner = roots % np.uint64(self.ackers)
-        mine = [owner == acker for acker in range(self.ackers)]
-        return [(roots[rows].tobytes(), vals[rows].tobytes()) for rows in mine]
+        return [owner == acker for acker in range(self.ackers)]
 
     def _to_acker(self, acker: int, frame: AckFrame) -> Outgoing:
         return Outgoing(self._acker_topic, acker, self._write(frame))
 
     def _frames(self, lane: Lane) -> Iterator[Outgoing]:
         rows = lane.take()
+        edge = lane.stream, lane.topic
+        self.sent[edge] = self.sent.get(edge, 0) + rows.count
         for at in range(0, rows.count, self._max_tuples):
             yield from self._sized(lane, rows.part(at, at + self._max_tuples))
 
@@ -195,6 +242,9 @@ class Outbox:
                     rows.edges,
                     rows.more,
                     rows.columns,
+                    self.by,
+                    self.worked,
+                    rows.parents,
                 ),
                 self._write,
             )
@@ -216,7 +266,7 @@ class Outbox:
 
     def refuse(self, tuple: TooLarge) -> None:
         """Fails the trees of a tuple that cannot be sent."""
-        self.fails.update(tuple.pairs)
+        self.fail(tuple.pairs, note_of(tuple.task, tuple.error()) if self.wants_notes else None)
         self.too_large.append(tuple)
 
 
@@ -236,6 +286,8 @@ class CompletionBox:
         """Spout task → roots."""
         self.failed: dict[int, list[int]] = {}
         self.reset: dict[int, list[int]] = {}
+        self.notes: dict[int, Note] = {}
+        """Root → why it failed, for some of `failed`."""
         self.undeliverable = 0
         """News for tasks that are no spout's: rows from before a change of the topology. They are dropped."""
 
@@ -249,11 +301,17 @@ class CompletionBox:
                 continue
             topic, partition = self.places[task]
             for at in range(0, max(map(len, news)), _MAX_ROWS):
-                acked, failed, reset = (pack_ids(roots[at : at + _MAX_ROWS]) for roots in news)
-                frame = CompletionFrame(self._format, 0, acked, failed, reset)
+                acked, failed, reset = (roots[at : at + _MAX_ROWS] for roots in news)
+                notes = {root: self.notes[root] for root in failed if root in self.notes} if self.notes else {}
+                frame = CompletionFrame(self._format, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset), notes)
                 sends.append(Outgoing(topic, partition, self._write(frame)))
-        self.acked, self.failed, self.reset = {}, {}, {}
+        self.acked, self.failed, self.reset, self.notes = {}, {}, {}, {}
         return sends
+
+
+def ms_between(began: float, ended: float) -> int:
+    """Whole milliseconds, at least 1, so that it can be told from what nobody knows."""
+    return max(1, round((ended - began) * 1000))
 
 
 def _by_acker(roots: set[int], ackers: int) -> list[bytes]:
@@ -261,6 +319,13 @@ def _by_acker(roots: set[int], ackers: int) -> list[bytes]:
     for root in roots:
         shares[root % ackers].append(root)
     return [pack_ids(share) for share in shares]
+
+
+def _notes_by_acker(notes: dict[int, Note], ackers: int) -> dict[int, dict[int, Note]]:
+    shares: dict[int, dict[int, Note]] = {}
+    for root, note in notes.items():
+        shares.setdefault(root % ackers, {})[root] = note
+    return shares
 
 
 def _parts(length: int) -> Iterator[slice]:

@@ -4,21 +4,24 @@ The spout's clock is the authority on timeouts, and the spout trusts nobody: new
 is counted and ignored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 from kstorm.core.collectors import Observer, check_columns, direct_lanes
+from kstorm.core.columns import as_column
 from kstorm.core.dead_letters import DeadLetter, LetterToStore
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds, columns_of
+from kstorm.core.notes import Note
+from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
-from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology
+from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
 
 _BUCKETS = 3  # rotated every half timeout: a tree fails between 1 and 1.5 message timeouts
 
@@ -35,8 +38,13 @@ class SpoutCollector:
     ) -> None:
         self._task, self._routes, self._outbox, self._next_id, self._next_ids = task, table, outbox, next_id, next_ids
         self._tracking = outbox.ackers > 0
+        self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
+        if isinstance(task.spout, Traced):
+            self._origins = task.spout.origins
         self.observe: Observer | None = None
         self.emitted = 0
+        self.why_failed: Note | None = None
+        self.timed_out = False
 
     @property
     def capacity(self) -> int:
@@ -69,7 +77,11 @@ class SpoutCollector:
             targets = (*targets, *lane.targets) if targets else lane.targets
         if tracked and targets:
             self._task.track(root, message_id)
-            self._outbox.init(self._task.task_id, root, val)
+            if self._origins is None:
+                self._outbox.init(self._task.task_id, root, val)
+            else:
+                columns = as_column(root), as_column(val)
+                self._outbox.init_columns(self._task.task_id, *columns, self._origins([message_id]))
         elif message_id is not None:
             self._task.ack_at_once(message_id)
         return targets
@@ -89,7 +101,8 @@ class SpoutCollector:
         emission.send()
         if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
-            self._outbox.init_columns(self._task.task_id, roots, emission.vals)
+            origins = () if self._origins is None else self._origins(message_ids)
+            self._outbox.init_columns(self._task.task_id, roots, emission.vals, origins)
         else:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
@@ -204,7 +217,7 @@ class SpoutTask:
         """Takes news of trees from an acker."""
         self._pass_time(now)
         acked, failed, reset = unpack_ids(frame.acked), unpack_ids(frame.failed), unpack_ids(frame.reset)
-        return self._told(acked, failed, reset)
+        return self._told(acked, failed, reset, frame.notes)
 
     def tick_is_due(self, now: float) -> bool:
         """Whether `tick` may have something to do."""
@@ -216,6 +229,7 @@ class SpoutTask:
         overdue, self._overdue = self._overdue, {}
         for entry in overdue.values():
             self.timed_out += 1
+            self.collector.timed_out = True
             yield from self._tell_failed(entry)
         yield from self._tell_at_once()
 
@@ -244,7 +258,9 @@ class SpoutTask:
     def _pop(self, root: int) -> Pending | None:
         return self._pending.pop(root) or self._overdue.pop(root, None)
 
-    def _told(self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int]) -> Steps:
+    def _told(
+        self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int], notes: Mapping[int, Note]
+    ) -> Steps:
         now = self._now
         message_ids = []
         for root in acked:
@@ -261,6 +277,7 @@ class SpoutTask:
             if entry is None:
                 self.unknown += 1
             else:
+                self.collector.why_failed = notes.get(root)
                 yield from self._tell_failed(entry)
         for root in reset:
             entry = self._pop(root)
@@ -292,3 +309,4 @@ class SpoutTask:
                 yield pending
         except Exception as error:  # noqa: BLE001 - as in next_tuple
             self.on_error(error, f"in fail of {entry[0]!r}")
+        self.collector.why_failed, self.collector.timed_out = None, False

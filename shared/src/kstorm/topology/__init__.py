@@ -18,10 +18,12 @@ from kstorm.topology.context import TopologyContext
 from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
 from kstorm.topology.distinct import DistinctBolt
 from kstorm.topology.fields import Fields
+from kstorm.topology.note import Note
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.state import KeyValueState
 from kstorm.topology.stateful import Stateful
 from kstorm.topology.topology import ComponentSpec, Input, Topology
+from kstorm.topology.traced import Traced
 from kstorm.topology.tuple import DEFAULT_STREAM, SYSTEM_COMPONENT, TICK_STREAM, Source, Tuple
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Fields",
     "Input",
     "KeyValueState",
+    "Note",
     "OutputCollector",
     "OutputFieldsDeclarer",
     "Placed",
@@ -58,6 +61,7 @@ __all__ = [
     "Topology",
     "TopologyBuilder",
     "TopologyContext",
+    "Traced",
     "Tuple",
     "TupleBatch",
 ]

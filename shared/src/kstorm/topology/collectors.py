@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kstorm.topology.batch import TupleBatch
+from kstorm.topology.note import Note
 from kstorm.topology.tuple import DEFAULT_STREAM, Tuple
 
 Anchors = Tuple | Sequence[Tuple] | None
@@ -23,6 +24,11 @@ class ErrorReporter(Protocol):
 
 class SpoutOutputCollector(ErrorReporter, Protocol):
     """Handed to `Spout.open`."""
+
+    why_failed: Note | None
+    """While `Spout.fail` is called: which task has failed the tree and over what, as far as that is known."""
+    timed_out: bool
+    """While `Spout.fail` is called: whether the tree took too long."""
 
     def emit(
         self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM, task: int | None = None

@@ -113,6 +113,15 @@ class Config:
     """Seconds for which the ranges of finished offsets are kept, which an audit needs; None keeps them for ever. It counts when
     their topic is made."""
 
+    topology_trace: float = 0.0
+    """The share of trees, from 0 to 1, whose tuples say to which tuples they are anchored, for who looks at them afterwards. Of the
+    others that is worked out, and may be ambiguous where a task got several tuples of a tree. All processes agree on the trees."""
+
+    topology_trace_retention_hours: float = 24.0
+    """Hours for which the frames of tuples, acks and completions are kept once they are read, so that a tree can be looked at
+    afterwards: at least 1, and with `exactly_once` at least 24, since a tuple that is deleted before it is read is not sent again.
+    It counts when their topics are made."""
+
     topology_session_timeout_ms: int = 6000
     """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
     tasks (static membership). Those of a process that is stopped wait as long, unless it knows that it does not come back
@@ -134,6 +143,14 @@ class Config:
         if self.topology_bolt_retry_delay_multiplier < 1:
             raise ConfigError(
                 f"topology_bolt_retry_delay_multiplier is {self.topology_bolt_retry_delay_multiplier}: it must be at least 1"
+            )
+        if self.topology_trace > 1:
+            raise ConfigError(f"topology_trace is {self.topology_trace:g}: it is a share of the trees, from 0 to 1")
+        least = 24.0 if self.exactly_once else 1.0
+        if self.topology_trace_retention_hours < least:
+            raise ConfigError(
+                f"topology_trace_retention_hours is {self.topology_trace_retention_hours:g}: it must be at least {least:g}, so "
+                "that no tuple is deleted before it is read"
             )
         if self.topology_frame_format not in FRAME_FORMATS:
             known = " or ".join(map(str, sorted(FRAME_FORMATS)))
@@ -225,6 +242,7 @@ _MAY_BE_ZERO = {
     "topology_debug",
     "topology_enable_message_timeouts",
     "topology_sleep_spout_wait_strategy_time_ms",
+    "topology_trace",
 }
 _KINDS: dict[Any, tuple[type, ...]] = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}
 

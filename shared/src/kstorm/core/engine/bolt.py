@@ -19,7 +19,7 @@ from kstorm.core.engine.poll import Poll
 from kstorm.core.engine.slot import Phase, Record, Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.outbox import Outbox
+from kstorm.core.outbox import Outbox, ms_between
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import Steps, awaitable
 from kstorm.core.wire import TupleFrame
@@ -86,6 +86,15 @@ class BoltEngine(Engine[BoltTask]):
         self._storing = False
         self._next_checkpoint = self._next_commit = 0.0
 
+    def sends_as(self, instance: str) -> None:
+        """See `Engine.sends_as`."""
+        self.outbox.by = instance
+
+    @property
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """See `Engine.sent`."""
+        return self.outbox.sent
+
     # Events.
 
     def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
@@ -138,7 +147,7 @@ class BoltEngine(Engine[BoltTask]):
     # Execution.
 
     def _begin_poll(self, item: Item[BoltTask], poll: Poll) -> Sequence[Steps]:
-        self._poll = poll
+        self._poll, poll.began = poll, self.now
         active = [(slot, records) for slot, records in item if slot.works]
         if self._side_by_side:
             return [self._work([one], poll) for one in active]
@@ -177,7 +186,9 @@ class BoltEngine(Engine[BoltTask]):
         for slot, reached in poll.reached.items():
             slot.progress.begin(poll.unit, reached)
         self._poll = self._at_hand.unit = None
+        self.outbox.worked = ms_between(poll.began, self.now)
         self._flush(poll.unit)
+        self.outbox.worked = 0
         if self.stateful:
             poll.unit.executed = True
             self._held.append(poll.unit)

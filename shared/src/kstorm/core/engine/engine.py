@@ -175,7 +175,20 @@ class Engine(Generic[T]):
         """Whether any of the user's code is running."""
         return self._job is not None
 
+    @property
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """By stream and topic, how many tuples were sent; an acker sends none."""
+        return {}
+
+    @property
+    def held_back(self) -> bool:
+        """Whether nothing more is begun before something is written."""
+        return False
+
     # What each kind defines.
+
+    def sends_as(self, instance: str) -> None:
+        """Says under which name this process sends."""
 
     def pace(self, every: int) -> None:
         """A pause is to be offered after so many tuples."""

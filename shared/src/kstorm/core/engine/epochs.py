@@ -92,8 +92,13 @@ class EpochEngine(Engine[T]):
         return self._next_cut if self._job is None and not self._writing and self._has_any else inf
 
     @property
+    def held_back(self) -> bool:
+        """See `Engine.held_back`."""
+        return len(self._units) >= MOST_UNITS or self._bytes >= MOST_BYTES
+
+    @property
     def _is_due(self) -> bool:
-        early = self._hurry or len(self._units) >= MOST_UNITS or self._bytes >= MOST_BYTES
+        early = self._hurry or self.held_back
         return bool((early or self.now >= self._next_cut) and self._has_any)
 
     @property

@@ -10,7 +10,7 @@ from kstorm.core.engine.units import Unit
 class Poll:
     """A poll that is being executed, or a part of one: how far each task has come."""
 
-    __slots__ = ("reached", "rest", "unit", "whole")
+    __slots__ = ("began", "reached", "rest", "unit", "whole")
 
     def __init__(self, whole: Unit) -> None:
         whole.add()
@@ -22,3 +22,5 @@ class Poll:
         """By task, the offset behind the last frame that was executed."""
         self.rest: list[tuple[Slot[BoltTask], Sequence[Record]]] = []
         """What is left for another part."""
+        self.began = 0.0
+        """When its execution began."""

@@ -14,7 +14,7 @@ from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.slot import Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.outbox import Outbox
+from kstorm.core.outbox import Outbox, ms_between
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps, awaitable
 from kstorm.core.wire import CompletionFrame
@@ -57,6 +57,15 @@ class SpoutEngine(Engine[SpoutTask]):
         self._emitting = self._ticking = False
         self._stalled: dict[int, tuple[int, float]] = {}
 
+    def sends_as(self, instance: str) -> None:
+        """See `Engine.sends_as`."""
+        self.outbox.by = instance
+
+    @property
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """See `Engine.sent`."""
+        return self.outbox.sent
+
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
@@ -65,7 +74,7 @@ class SpoutEngine(Engine[SpoutTask]):
         if not self._emitting:
             self._emitting = True
             before = self._emitted
-            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before))
+            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, now))
         return self._turn()
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
@@ -112,14 +121,16 @@ class SpoutEngine(Engine[SpoutTask]):
                     break
                 yield None
 
-    def _end_turn(self, before: int) -> None:
+    def _end_turn(self, before: int, began: float) -> None:
         self._emitting = False
         shortest = self.config.topology_sleep_spout_wait_strategy_time_ms / 1000
         if self._emitted != before:
             self.rest = 0.0
         else:
             self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+        self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())
+        self.outbox.worked = 0
 
     @property
     def _emitted(self) -> int:

@@ -12,16 +12,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.errors import FencedError
+from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.in_time import Caller
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.releases import member_id
@@ -36,6 +37,7 @@ _PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which 
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
+_CLOSE_SECONDS = 5.0
 _MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's bound
 _POLL_MARGIN_SECONDS = 30.0
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
@@ -200,7 +202,23 @@ class TaskConsumer(threading.Thread):
             self._fatal(error)
         finally:
             self._searches.close()
-            self._consumer.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return after
+        that: what it would still tell the group is nothing that anybody needs."""
+        caller = Caller("close")
+        closing = caller.begin(self._consumer.close)
+        caller.close()
+        patience = time.monotonic() + _CLOSE_SECONDS
+        while not wait([closing], _POLL_SECONDS).done:
+            if self.assignment:
+                patience = time.monotonic() + _CLOSE_SECONDS
+            elif time.monotonic() > patience:
+                self._log.warning("consumer_not_closed", seconds=_CLOSE_SECONDS)
+                return
+        if (error := closing.exception()) is not None:
+            self._fatal(error if isinstance(error, Exception) else KstormError(repr(error)))
 
     def _leave(self) -> None:
         """Revokes every task and tells the group, which a static member does when it unsubscribes, but not when it closes.

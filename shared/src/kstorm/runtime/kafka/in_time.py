@@ -25,11 +25,7 @@ class Caller:
 
     def call(self, call: Callable[[], T], seconds: float) -> T:
         """What it returns or raises; `NotInTimeError` if it does neither within `seconds`."""
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            threading.Thread(target=_serve, args=(self._calls,), name=self._name, daemon=True).start()
-        future: Future[T] = Future()
-        self._calls.put((call, future))
+        future = self.begin(call)
         try:
             return future.result(seconds)
         except TimeoutError:
@@ -37,6 +33,15 @@ class Caller:
                 raise
             self.close()
             raise NotInTimeError from None
+
+    def begin(self, call: Callable[[], T]) -> "Future[T]":
+        """Makes a call, for whoever waits for it in a way of his own."""
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            threading.Thread(target=_serve, args=(self._calls,), name=self._name, daemon=True).start()
+        future: Future[T] = Future()
+        self._calls.put((call, future))
+        return future
 
     def close(self) -> None:
         """The thread ends when its call has returned."""

@@ -1,5 +1,6 @@
 """Produces records on behalf of the units of work that caused them."""
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,8 +26,10 @@ def produce_when_room(
     partition: int,
     report: Report | None,
     headers: Any = None,
-) -> None:
-    """As `Producer.produce`, but waits while the local queue is full: this is the backpressure of a slow broker."""
+) -> float:
+    """As `Producer.produce`, but waits while the local queue is full: this is the backpressure of a slow broker. Returns for how
+    many seconds."""
+    waited = 0.0
     while True:
         try:
             if headers is None:
@@ -34,9 +37,11 @@ def produce_when_room(
             else:
                 producer.produce(topic, value, key, partition, report, headers=headers)
         except BufferError:
+            began = time.monotonic()
             producer.poll(_FULL_SECONDS)
+            waited += time.monotonic() - began
         else:
-            return
+            return waited
 
 
 class UnitProducer:
@@ -51,6 +56,8 @@ class UnitProducer:
         self._settings = settings
         self.records = 0
         self.bytes = 0
+        self.waited = 0.0
+        """Seconds in which its queue was full."""
         self.client = Producer(
             {
                 **settings.client_config,
@@ -73,7 +80,7 @@ class UnitProducer:
             self.records += 1
             self.bytes += len(out.value)
             try:
-                produce_when_room(self.client, out.topic, out.value, None, out.partition, report)
+                self.waited += produce_when_room(self.client, out.topic, out.value, None, out.partition, report)
             except KafkaException as error:
                 self._fail(error.args[0], out.topic)
 

@@ -39,7 +39,8 @@ class TopicPlan(NamedTuple):
 
 def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Every topic that the topology owns, by name."""
-    frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()))
+    hours = topology.config.topology_trace_retention_hours
+    frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()), hours)
     others = {topology.dead_letters_topic: _dead_letters(topology), topology.finished_topic: _finished(topology)}
     replication = _replication(replication_factor)
     return {
@@ -47,12 +48,12 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     } | {name: TopicPlan(count, {**CHANGELOG, **replication}) for name, count in topology.changelogs().items()}
 
 
-def _frames(largest: int) -> dict[str, str]:
-    """Tuples, acks, completions: of no use once they are read."""
+def _frames(largest: int, hours: float) -> dict[str, str]:
+    """Tuples, acks, completions: once they are read, of use to who looks for a message."""
     return {
         **_OPENED,
         "cleanup.policy": "delete",
-        "retention.ms": str(DAY_MS),
+        "retention.ms": str(int(hours * 3_600_000)),
         "retention.bytes": "-1",
         "max.message.bytes": str(max(_RECORD_BYTES, largest + _FRAME_OVERHEAD)),
     }

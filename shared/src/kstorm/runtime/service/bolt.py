@@ -143,6 +143,10 @@ class BoltDriver(Driver[BoltEngine]):
     def _dropped(self, slot: Slot[BoltTask]) -> None:
         self._totals.keep(slot.task)
 
+    def by_task(self) -> Mapping[int, Mapping[str, int]]:
+        """See `Driver.by_task`."""
+        return {task.task_id: {**_counts(task), "pending": task.unfinished} for task in self.engine.tasks}
+
     def samples(self) -> Iterable[Sample]:
         """Storm's bolt metrics."""
         yield from super().samples()

@@ -64,6 +64,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         self._leaving = False
         self._watch = TopologyWatch(settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper)
         self._watch_problem = ""
+        self.workload.watch("pending_limit", lambda: any(task.throttled for task in self.engine.tasks))
         self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
 
     async def before_join(self) -> None:
@@ -150,6 +151,10 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def _dropped(self, slot: Slot[SpoutTask]) -> None:
         self._totals.keep(slot.task)
+
+    def by_task(self) -> Mapping[int, Mapping[str, int]]:
+        """See `Driver.by_task`."""
+        return {task.task_id: {**_counts(task), "pending": task.in_flight} for task in self.engine.tasks}
 
     def samples(self) -> Iterable[Sample]:
         """Storm's spout metrics."""

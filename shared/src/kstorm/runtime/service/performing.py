@@ -1,0 +1,186 @@
+"""Carries out the effects that an engine wants, and tells it what came of them. No effect is chosen here, or left out."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from math import inf
+from typing import Any, Generic, TypeVar
+
+from kstorm.core.engine import Effect, Engine, Record
+from kstorm.core.engine.effects import (
+    Abandon,
+    Close,
+    Commit,
+    End,
+    Fetch,
+    Keep,
+    Open,
+    Ready,
+    Release,
+    Run,
+    Send,
+    Transact,
+)
+from kstorm.core.tasks import drive
+from kstorm.runtime.kafka.consumer import TaskConsumer
+from kstorm.runtime.kafka.input import read_again
+from kstorm.runtime.kafka.producer import UnitProducer
+from kstorm.runtime.kafka.refusals import RecordsRefusedError
+from kstorm.runtime.service.pauses import Pauses
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.service.workload import Workload
+from kstorm.topology import Topology
+
+E = TypeVar("E", bound=Engine[Any])
+
+
+class Performer(Generic[E]):
+    """The part of a driver that acts."""
+
+    engine: E
+    """Made by each kind."""
+    settings: Settings
+    producer: UnitProducer
+    consumer: TaskConsumer
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.workload = Workload(topology, lambda: self.engine.sent)
+        self._stopping = False
+        self._planned = inf
+        self._pauses: Pauses
+        self._loop: asyncio.AbstractEventLoop
+        self._releases: dict[int, asyncio.Future[None]] = {}
+        self._acts: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Open: lambda effect: self._answer(self._open(effect.task)),
+            Abandon: lambda effect: self.abandon(effect.task),
+            Ready: lambda effect: self.consumer.ready(effect.task),
+            Transact: lambda effect: self._answer(self._transact(effect)),
+            Fetch: lambda effect: self._answer(self._fetch(effect)),
+            Keep: self.keep,
+            Commit: self._commit,
+            Close: lambda effect: self.close(effect.task),
+            Release: lambda effect: self._releases.pop(effect.task).set_result(None),
+            End: lambda effect: self.fatal(effect.error),
+        }
+
+    # What each kind defines.
+
+    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+        """Carries out `Open`; returns the records that were refused."""
+        raise NotImplementedError
+
+    def abandon(self, task: int) -> None:
+        """Carries out `Abandon`."""
+
+    def close(self, task: int) -> None:
+        """Carries out `Close`."""
+
+    async def transact(self, effect: Transact) -> Mapping[int, int]:
+        """Carries out `Transact`."""
+        raise NotImplementedError
+
+    def keep(self, effect: Keep) -> None:
+        """Carries out `Keep`."""
+        raise NotImplementedError
+
+    def after_runs(self) -> None:
+        """The user's code ran: takes note of what it left to count."""
+
+    def fatal(self, error: Exception) -> None:
+        """Ends the process now, or has it begin anew; callable from any thread."""
+        raise NotImplementedError
+
+    # Effects.
+
+    async def perform(self, effects: list[Effect]) -> None:
+        """Carries out effects, and waits for the user's code among them."""
+        await self._run_all(self._act(effects))
+
+    async def _run_all(self, runs: list[Run]) -> None:
+        """Runs pieces of the user's code, and those that follow from their ends: in a loop, as there may be a thousand."""
+        while runs:
+            following = [await self._run(runs[0])] if len(runs) == 1 else await asyncio.gather(*map(self._run, runs))
+            runs = [run for some in following for run in some]
+
+    def perform_beside(self, effects: list[Effect]) -> None:
+        """Carries out effects; the user's code among them runs beside whatever calls this."""
+        if runs := self._act(effects):
+            self.background(self._run_all(runs))
+
+    def _act(self, effects: list[Effect]) -> list[Run]:
+        """Carries out all but the runs, which are returned."""
+        runs = []
+        for effect in effects:
+            if type(effect) is Run:
+                runs.append(effect)
+            else:
+                self._acts[type(effect)](effect)
+        if self.engine.due < self._planned:
+            self._plan(self.engine.due)
+        return runs
+
+    def _plan(self, due: float) -> None:
+        """Has the engine's tick at the moment that it wants, which may be before that of the housekeeping."""
+        self._planned = due
+        self._loop.call_later(max(0.0, due - time.monotonic()), self._tick_as_planned)
+
+    def _tick_as_planned(self) -> None:
+        self._planned = inf
+        if not self._stopping:
+            self.perform_beside(self.engine.tick(time.monotonic()))
+
+    async def _run(self, run: Run) -> list[Run]:
+        with self.workload.busy:
+            await drive(run.steps, self._pauses)
+        self.after_runs()
+        return self._act(self.engine.ran(run, time.monotonic()))
+
+    def _send(self, effect: Send) -> None:
+        self.producer.send(effect.unit, effect.records)
+
+    def _commit(self, effect: Commit) -> None:
+        if effect.waits:
+            self._answer(self._commit_and_wait(effect))
+        else:
+            self.consumer.commit(effect.offsets)
+
+    async def _commit_and_wait(self, effect: Commit) -> list[Effect]:
+        await self.consumer.commit_and_wait(effect.offsets)
+        return self.engine.committed(effect, {}, time.monotonic())
+
+    async def _transact(self, effect: Transact) -> list[Effect]:
+        try:
+            reached = await self.transact(effect)
+        except RecordsRefusedError as error:
+            return self.engine.refused(effect, error.refused, time.monotonic())
+        return self.engine.committed(effect, reached, time.monotonic())
+
+    async def _fetch(self, effect: Fetch) -> list[Effect]:
+        reading = (self.settings, self.engine.topic, effect.task, effect.offsets)
+        records = await asyncio.to_thread(read_again, *reading)
+        return self.engine.fetched(effect, records, time.monotonic())
+
+    async def _open(self, task: int) -> list[Effect]:
+        refused = await self.open(task)
+        return self.engine.opened(task, refused, time.monotonic())
+
+    def _answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
+        """Carries out an effect beside the work, and what its answer leads to."""
+        self.background(self._perform_answer(answering))
+
+    async def _perform_answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
+        await self.perform(await answering)
+
+    # Beside the work.
+
+    def background(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Future[None]":
+        """Runs something beside the work; if it fails, the process ends."""
+        future = asyncio.ensure_future(coroutine)
+        future.add_done_callback(self._background_ended)
+        return future
+
+    def _background_ended(self, future: "asyncio.Future[None]") -> None:
+        if not future.cancelled() and isinstance(error := future.exception(), Exception):
+            self.fatal(error)
