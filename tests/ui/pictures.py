@@ -48,8 +48,6 @@ def _take(browser: Browser, running: Running) -> None:
     component = _open(browser, f"{running.page}/c/count", "dark")
     arrives(component, 2)
     component.screenshot(path=_PLACE / "component.png", full_page=True)
-    sources = _open(browser, f"{running.page}/sources", "light")
-    sources.screenshot(path=_PLACE / "sources.png", full_page=True)
     running.engine.worker("count-0").process.kill()
     expect(page.locator("#health")).to_contain_text("count-0", timeout=30_000)
     page.screenshot(path=_PLACE / "killed.png", clip={"x": 0, "y": 0, "width": 1200, "height": 400})
@@ -58,7 +56,7 @@ def _take(browser: Browser, running: Running) -> None:
 def _open(browser: Browser, url: str, scheme: str) -> Page:
     dark = scheme == "dark"
     page = browser.new_context(
-        color_scheme="dark" if dark else "light", viewport={"width": 1200, "height": 800}
+        color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 800}
     ).new_page()
     page.goto(url)
     return page

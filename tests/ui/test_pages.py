@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
@@ -99,6 +99,20 @@ def test_a_page_whose_server_is_gone_says_so(open_page: OpenPage) -> None:
         page.route("**/stream*", lambda route: route.abort())
         page.evaluate("htmx.trigger(document, 'htmx:sse:error')")
         expect(page.get_by_text("No connection to the page's server")).to_be_visible()
+
+
+def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> None:
+    """htmx without its extension would never connect."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        page = open_page(f"{url}/livez")
+
+        def late(route: Route) -> None:
+            page.wait_for_timeout(700)
+            route.continue_()
+
+        page.route("**/hx-sse.min.js", late)
+        page.goto(f"{url}/t/words")
+        arrives(page, 1)
 
 
 def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> None:

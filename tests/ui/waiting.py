@@ -1,12 +1,20 @@
 """What a test waits for in a browser."""
 
+from typing import Final
+
 from playwright.sync_api import Page
+
+_PATIENCE_MS: Final = 30_000
+_COUNT: Final = """() => {
+if (window.arrived === undefined) {
+  document.addEventListener('htmx:sse:after:message', event => { if (!event.detail.message.event) window.arrived += 1; });
+}
+window.arrived = 0;
+}
+"""
 
 
 def arrives(page: Page, pieces: int) -> None:
     """Waits until so many pieces have taken their place."""
-    page.evaluate(
-        "pieces => new Promise(done => document.addEventListener('htmx:sse:after:message',"
-        " event => { if (!event.detail.message.event && --pieces <= 0) done(); }))",
-        pieces,
-    )
+    page.evaluate(_COUNT)
+    page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=_PATIENCE_MS)

@@ -7,9 +7,12 @@ never go down. They miss at most what happened between the last look and the dea
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kstorm.runtime.service.figures import Figures, life_of
+
+K = TypeVar("K")
+N = TypeVar("N", int, float)
 
 Edge = tuple[str, str]
 """Stream and target."""
@@ -20,8 +23,8 @@ class Counts:
     """The counts of one process, or of several. `figures.pending` is how many there are now."""
 
     figures: Figures = field(default_factory=Figures)
-    edges: Mapping[Edge, int] = field(default_factory=dict)
-    """Tuples sent by stream and target; empty of services that do not tell."""
+    edges: Mapping[Edge, int] | None = None
+    """Tuples sent by stream and target; None of services that do not tell."""
     busy: float | None = None
     """Seconds in which they worked; None of services that do not tell."""
     waits: Mapping[str, float] = field(default_factory=dict)
@@ -35,7 +38,9 @@ class Counts:
             edges[str(each["stream"]), str(each["target"])] += int(each["tuples"])
         busy = status.get("busy_seconds")
         waits = {str(cause): float(seconds) for cause, seconds in (status.get("waits") or {}).items()}
-        return cls(Figures.of(status), edges, None if busy is None else float(busy), waits)
+        return cls(
+            Figures.of(status), edges if "edges" in status else None, None if busy is None else float(busy), waits
+        )
 
     def __add__(self, other: Self) -> Self:
         return self._combine(other, 1)
@@ -49,16 +54,17 @@ class Counts:
 
     def _combine(self, other: Self, sign: int) -> Self:
         figures = self.figures + other.figures if sign > 0 else self.figures - other.figures
-        busy = [each for each in (self.busy, other.busy) if each is not None]
+        told = self.busy is not None or other.busy is not None
         return type(self)(
             figures,
-            {edge: self.edges.get(edge, 0) + sign * other.edges.get(edge, 0) for edge in {*self.edges, *other.edges}},
-            (self.busy or 0.0) + sign * (other.busy or 0.0) if busy else None,
-            {
-                cause: self.waits.get(cause, 0) + sign * other.waits.get(cause, 0)
-                for cause in {*self.waits, *other.waits}
-            },
+            None if self.edges is None and other.edges is None else _added(self.edges or {}, other.edges or {}, sign),
+            (self.busy or 0.0) + sign * (other.busy or 0.0) if told else None,
+            _added(self.waits, other.waits, sign),
         )
+
+
+def _added(one: Mapping[K, N], other: Mapping[K, N], sign: int) -> dict[K, N]:
+    return {key: one.get(key, 0) + sign * other.get(key, 0) for key in {*one, *other}}
 
 
 class Lives:

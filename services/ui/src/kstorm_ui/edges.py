@@ -18,7 +18,8 @@ _MARKERS: Final = 10
 def edges_of(
     declared: Sequence[EdgeReport], rates: Mapping[str, Mapping[Edge, float]], components: Sequence[ComponentState]
 ) -> Sequence[EdgeState]:
-    """One for each two components, whatever streams there are between them. `rates`: by source, what was counted a second."""
+    """One for each two components, whatever streams there are between them. `rates`: by source, what was counted a
+    second, for each that counts."""
     by_id = {each.component: each for each in components}
     found: dict[tuple[str, str], list[EdgeReport]] = {}
     for edge in declared:
@@ -42,14 +43,16 @@ def _state(
     rates: Mapping[str, Mapping[Edge, float]],
     by_id: Mapping[str, ComponentState],
 ) -> EdgeState:
-    counted = [rates[source][key] for edge in edges if (key := (edge.stream, target)) in rates.get(source, {})]
+    counted = rates.get(source)
     return EdgeState(
         source=source,
         target=target,
         streams=[edge.stream for edge in edges],
         groupings=[edge.grouping for edge in edges],
-        rate=sum(counted) if counted else by_id[source].emit_rate,
-        counted=bool(counted),
+        rate=by_id[source].emit_rate
+        if counted is None
+        else sum(counted.get((edge.stream, target), 0.0) for edge in edges),
+        counted=counted is not None,
         held=_held(by_id[target]),
     )
 

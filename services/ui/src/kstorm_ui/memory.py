@@ -194,13 +194,11 @@ class Memory:
         before: Totals,
         secs: float,
     ) -> Sequence[EdgeState]:
-        rates = {
-            each.component: {
-                edge: _rate(count, secs)
-                for edge, count in self._recent_of(each.component, before, totals).edges.items()
-            }
-            for each in components
-        }
+        rates = {}
+        for each in components:
+            counted = self._recent_of(each.component, before, totals).edges
+            if counted is not None:
+                rates[each.component] = {edge: _rate(count, secs) for edge, count in counted.items()}
         return edges_of(report.edges, rates, components)
 
 
@@ -261,8 +259,8 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
 
 
 def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, int]]:
-    """What processes tell of each task, by its number in the component: `by_task` has ids of the whole topology, in the same order. A
-    process that still recovers one has fewer there, and which is not told, unless another process says where the ids begin."""
+    """What processes tell of each task, by its number in the component: `by_task` has ids of the whole topology, in the same order.
+    A process that still recovers one has fewer there; which is told by another process, that says where the ids begin."""
     of_pages = [
         ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ())) for page in pages
     ]

@@ -24,6 +24,11 @@ def rate(value: float | None) -> str:
     return f"{value:.1f}" if 0 < value < 10 else f"{value:,.0f}"
 
 
+def number(value: float) -> str:
+    """`6`, `0.25`, `1,050`: whatever a component counts."""
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:,.3g}"
+
+
 def latency(seconds: float | None) -> str:
     """`12 ms`, `3.4 s`."""
     return NOTHING if seconds is None else format_seconds(seconds)

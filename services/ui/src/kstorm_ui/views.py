@@ -130,6 +130,7 @@ def _edge(state: EdgeState) -> dict[str, Any]:
         "source": state.source,
         "target": state.target,
         "rate": state.rate,
+        "counted": state.counted,
         "text": f"{'' if state.counted else '≤ '}{texts.rate(state.rate)}/s",
         "held": texts.shown(state.held),
         "label": texts.shown(f"{says}; held back: {state.held}" if state.held else says),

@@ -17,6 +17,8 @@ export function drawGraph(place, sample) {
   }
   sample.nodes.forEach((node) => showNode(drawn.nodes.get(node.id), node));
   const most = Math.max(1, ...sample.edges.map((edge) => edge.rate));
+  const says = document.getElementById("graph-says");
+  if (says) says.hidden = sample.edges.every((edge) => edge.counted);
   sample.edges.forEach((edge, number) => showEdge(drawn.edges[number], edge, most));
 }
 
