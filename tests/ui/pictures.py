@@ -43,13 +43,13 @@ def main() -> int:
 
 def _take(browser: Browser, running: Running) -> None:
     page = _open(browser, running.page, "light")
-    arrives(page, _WATCHED)
+    arrives(page, _WATCHED, 300_000)
     page.screenshot(path=_PLACE / "topology.png", full_page=True)
     component = _open(browser, f"{running.page}/c/count", "dark")
     arrives(component, 2)
     component.screenshot(path=_PLACE / "component.png", full_page=True)
     running.engine.worker("count-0").process.kill()
-    expect(page.locator("#health")).to_contain_text("count-0", timeout=30_000)
+    expect(page.locator("#health")).to_contain_text("count-0", timeout=60_000)
     page.screenshot(path=_PLACE / "killed.png", clip={"x": 0, "y": 0, "width": 1200, "height": 400})
 
 

@@ -57,7 +57,7 @@ def running_words(name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper,
         try:
             processes.start()
             page.start()
-            processes.wait_ready(90)
+            processes.wait_ready(240)
             feeder.start()
             yield Running(name, _url_of(page), engine)
         finally:

@@ -4,7 +4,7 @@ from typing import Final
 
 from playwright.sync_api import Page
 
-_PATIENCE_MS: Final = 30_000
+_PATIENCE_MS: Final = 60_000
 _COUNT: Final = """() => {
 if (window.arrived === undefined) {
   document.addEventListener('htmx:sse:after:message', event => { if (!event.detail.message.event) window.arrived += 1; });
@@ -14,7 +14,7 @@ window.arrived = 0;
 """
 
 
-def arrives(page: Page, pieces: int) -> None:
+def arrives(page: Page, pieces: int, patience_ms: float = _PATIENCE_MS) -> None:
     """Waits until so many pieces have taken their place."""
     page.evaluate(_COUNT)
-    page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=_PATIENCE_MS)
+    page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=patience_ms)
