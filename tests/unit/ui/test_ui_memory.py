@@ -67,6 +67,9 @@ def test_rates_are_of_the_last_seconds_and_begin_with_the_second_look() -> None:
     assert count_of(memory).execute_rate == 0
     memory.learn(report(page(executed=1_000_200)), {}, 2.0, 200.0)
     assert count_of(memory).execute_rate == 100
+    memory.learn(report(page(executed=1_000_400), page(executed=5_000_000)), {}, 4.0, 200.0)
+    assert count_of(memory).execute_rate == 100
+    assert count_of(memory).executed == 6_000_400
 
 
 def test_a_window_says_how_far_it_reaches() -> None:
