@@ -1,11 +1,12 @@
 """A stub of a schema registry's HTTP protocol: it keeps schemas by id, and answers as the test wants.
 
 No real registry can be had from the package registries that `./run` uses. The stub has the routes that confluent-kafka's
-serdes call, with the documented answers and error codes; it checks no compatibility.
+serdes call, with the documented answers and error codes; it checks no compatibility. Protobuf is registered as serialized
+descriptors, and given out so to who asks for that (`?format=serialized`); others get a text, as from a real one.
 """
 
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.http_stub import HttpStub
 
@@ -22,11 +23,20 @@ class RegistryStub(HttpStub):
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         self.answers: int | None = None
+        self.serializes = True
+        """Whether it knows `format=serialized`."""
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         if self.answers is not None:
             return self.answers, b"<html>not a registry's answer</html>"
+        status, found = self._found(method, parts, body)
+        serialized = self.serializes and parse_qs(urlsplit(path).query).get("format") == ["serialized"]
+        if method == "GET" and found.get("schemaType") == "PROTOBUF" and not serialized:
+            found = {**found, "schema": 'syntax = "proto3";'}
+        return status, found
+
+    def _found(self, method: str, parts: list[str], body: dict[str, Any]) -> tuple[int, Any]:
         if method == "GET" and parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": f"Schema {parts[2]} not found"})

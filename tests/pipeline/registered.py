@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
@@ -31,6 +32,11 @@ class Writer:
 
     def json(self, schema: str, value: Any) -> bytes:
         return self._bytes(JSONSerializer(schema, self._client, conf=STRATEGY), value)
+
+    def protobuf(self, message: Any) -> bytes:
+        return self._bytes(
+            ProtobufSerializer(type(message), self._client, STRATEGY | {"use.deprecated.format": False}), message
+        )
 
     def _bytes(self, serializer: Any, value: Any) -> bytes:
         written = serializer(value, self._context)

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from kstorm.core.notes import Note
+from kstorm.core.origins import OriginRun
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.testing import LocalCluster
-from kstorm_pipeline.audit import frames
+from kstorm_pipeline.audit import frames, proof
 from kstorm_pipeline.audit.proof import Proof, close, compare, completions_of, heads_of, updates_of
+from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.topic import DAY
 from tests.sim.topologies import diamond_that_fails_every_seventh
 from tests.sim.truth import Truth
@@ -42,7 +45,12 @@ def ack_frame(
     init_roots, init_vals, roots, vals = (
         pack_ids([pair[at] for pair in pairs]) for pairs in (inits, acks) for at in (0, 1)
     )
-    return encode(AckFrame(VERSION, task, init_roots, init_vals, roots, vals, pack_ids(failed), begins=begins))
+    frame = AckFrame(VERSION, task, init_roots, init_vals, roots, vals, pack_ids(failed), begins=begins)
+    if inits:
+        frame.by, frame.origins = "spout-0", [OriginRun("t", 0, 1, len(inits), 5)]
+    if failed:
+        frame.notes = {failed[0]: Note(4, "KeyError", "'x'", "join.py:41")}
+    return encode(frame)
 
 
 @given(PAIRS, PAIRS, st.lists(IDS, max_size=20), st.integers(0, 1 << 40), st.booleans())
@@ -58,7 +66,8 @@ def test_frames_of_kstorm_are_read_by_other_code(
     ]
     assert frames.begins(data) == (task if begins else None)
     acked = [root for root, _ in inits]
-    said = encode(CompletionFrame(VERSION, 0, acked=pack_ids(acked), failed=pack_ids(failed)))
+    notes = dict.fromkeys(failed, Note(4, "KeyError", "x", "join.py:41"))
+    said = encode(CompletionFrame(VERSION, 0, acked=pack_ids(acked), failed=pack_ids(failed), notes=notes))
     assert frames.completed(said) == tuple(map(signed, acked))
 
 
@@ -77,6 +86,15 @@ def records(spark: SparkSession, values: Sequence[bytes], partition: int = 0) ->
 
 def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
     return {row.root: row.closed for row in close(updates_of(records(spark, values))).collect()}
+
+
+def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) -> None:
+    """Where the pipeline is older than the services, say; strangers' records among others do no harm."""
+    newer = b"\x99\x02" + bytes(8)
+    proof._check_that_frames_are_read(records(spark, [newer, ack_frame([(1, 2)])]), "t.__acker")
+    proof._check_that_frames_are_read(records(spark, []), "t.__acker")
+    with pytest.raises(PipelineError, match=r"none of the first 2 records of topic 't\.__acker' is a frame"):
+        proof._check_that_frames_are_read(records(spark, [newer, b""]), "t.__acker")
 
 
 def test_trees_close_as_acks_say(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ everything else. Bronze is the truth: silver, quarantine and gold can always be 
 dropped by then. `pipeline` is what a user declares; `tables` says what each table holds, `refine` why a crash at any point
 leaves nothing twice.
 
-It depends on pyspark and delta-spark alone; all it shares with the rest of kstorm is the record on the sink topic.
+It needs none of kstorm's other packages; all it shares with them is the record on the sink topic.
 """
 
 from kstorm_pipeline.avro_records import avro_records
@@ -16,6 +16,7 @@ from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.json_records import json_records
 from kstorm_pipeline.json_schema_records import json_schema_records
 from kstorm_pipeline.pipeline import BatchId, Pipeline
+from kstorm_pipeline.protobuf_records import protobuf_records
 from kstorm_pipeline.records import any_records, bytes_records, text_records
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "bytes_records",
     "json_records",
     "json_schema_records",
+    "protobuf_records",
     "text_records",
 ]

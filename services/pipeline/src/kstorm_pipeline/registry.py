@@ -47,6 +47,7 @@ class Schema:
     kind: str
     """AVRO, PROTOBUF or JSON."""
     text: str
+    """As it was registered; of Protobuf the descriptor of its file, serialized, in base64."""
     references: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas that it refers to, and those that these refer to, by the names that are used for them; what is referred to comes
     before what refers to it."""
@@ -77,7 +78,13 @@ class Registry:
         return None if found is None else self._schema(int(found["id"]), found)
 
     def _schema(self, id: int, found: Any) -> Schema:
-        return Schema(id, found.get("schemaType") or "AVRO", found["schema"], self._references(id, found, ()))
+        return self._made(id, found, self._references(id, found, ()))
+
+    def _made(self, id: int, found: Any, references: Mapping[str, Schema]) -> Schema:
+        kind, text = found.get("schemaType") or "AVRO", found["schema"]
+        if kind == "PROTOBUF":  # whose text says nothing to who has no compiler of it
+            text = (self._once(f"/schemas/ids/{id}?format=serialized", f"schema id {id}") or found)["schema"]
+        return Schema(id, kind, text, references)
 
     def _references(self, id: int, found: Any, above: tuple[str, ...]) -> dict[str, Schema]:
         collected: dict[str, Schema] = {}
@@ -90,7 +97,7 @@ class Registry:
             if answer is None:
                 raise PipelineError(f"the schema registry at {self.shown} does not have {what}: register it again")
             collected |= self._references(id, answer, (*above, name))
-            collected[name] = Schema(int(answer["id"]), answer.get("schemaType") or "AVRO", answer["schema"])
+            collected[name] = self._made(int(answer["id"]), answer, {})
         return collected
 
     def _once(self, path: str, what: str) -> Any:

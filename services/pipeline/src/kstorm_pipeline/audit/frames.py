@@ -27,7 +27,7 @@ class Update(NamedTuple):
 
 def updates(data: bytes) -> Iterator[Update]:
     """What a record of `<topology>.__acker` says, in the order in which an acker takes it; raises ValueError if it is none."""
-    version, _, init_roots, init_vals, roots, vals, failed, *_ = _array(data, 7)
+    version, _, init_roots, init_vals, roots, vals, failed, *_ = _array(data, 7, 9)
     _check(version)
     for root, val in zip(_ids(init_roots), _ids(init_vals), strict=True):
         yield Update(root, val, True, False)
@@ -39,13 +39,13 @@ def updates(data: bytes) -> Iterator[Update]:
 
 def begins(data: bytes) -> int | None:
     """The spout task that begins a new life by this record, or None: its open trees are dropped, exactly once."""
-    fields = _array(data, 7)
+    fields = _array(data, 7, 9)
     return fields[1] if len(fields) > 8 and fields[8] else None
 
 
 def completed(data: bytes) -> tuple[int, ...]:
     """The roots that a record of `<topology>.<spout>.__completions` says are complete; raises ValueError if it is none."""
-    version, _, acked, *_ = _array(data, 3)
+    version, _, acked, *_ = _array(data, 3, 3)
     _check(version)
     return _ids(acked)
 
@@ -61,13 +61,14 @@ def _ids(column: bytes) -> tuple[int, ...]:
     return unpack(f"<{len(column) // 8}q", column)
 
 
-def _array(data: bytes, least: int) -> list[Any]:
-    """The elements of an array, at least so many, that are numbers, bytes, text, booleans or null."""
+def _array(data: bytes, least: int, most: int) -> list[Any]:
+    """The first elements of an array, which are numbers, bytes, text, booleans or null. What follows is of no use to a proof, and
+    may be anything: later releases have more there."""
     count, place = _count(data)
     if count < least:
         raise ValueError(f"an array of {count}")
     found = []
-    for _ in range(count):
+    for _ in range(min(count, most)):
         element, place = _element(data, place)
         found.append(element)
     return found

@@ -19,6 +19,7 @@ from kstorm_pipeline.audit import frames
 from kstorm_pipeline.audit.findings import Finding
 from kstorm_pipeline.audit.kafka import read_topic, unless_missing
 from kstorm_pipeline.audit.ranges import Reading
+from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,7 @@ _UNSIGNED = (1 << 64) - 1
 _WITH_ABORTED = {"kafka.isolation.level": "read_uncommitted"}
 _SHOWN = 1000
 """Most trees that are named; their number is right whatever is named."""
+_LOOKED_AT = 100
 _EARLY = timedelta(minutes=10)
 """An ack may come before the beginning of its tree, but not by more than this."""
 
@@ -65,7 +67,9 @@ def prove(spark: SparkSession, settings: Settings) -> Proof | None:
         said.count()
         acker = f"{settings.topology}.__acker"
         with unless_missing(NoAckersError()):
-            told = updates_of(read_topic(spark, settings, acker)).persist()
+            records = read_topic(spark, settings, acker)
+            _check_that_frames_are_read(records, acker)
+            told = updates_of(records).persist()
         try:
             heads = heads_of(read_topic(spark, settings, acker, _WITH_ABORTED))
             return compare(said, told, heads)
@@ -75,6 +79,24 @@ def prove(spark: SparkSession, settings: Settings) -> Proof | None:
         return None
     finally:
         said.unpersist()
+
+
+def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
+    """Raises PipelineError if the first records are no frames that this release reads: a proof of nothing would pass."""
+    first = rows.select("value").limit(_LOOKED_AT).collect()
+    if first and not any(_reads(row) for row in first):
+        raise PipelineError(
+            f"none of the first {len(first)} records of topic {topic!r} is a frame that this release audits: is the pipeline of "
+            "the same release as the topology's services?"
+        )
+
+
+def _reads(row: Row) -> bool:
+    try:
+        list(frames.updates(bytes(row.value or b"")))
+    except (ValueError, error):
+        return False
+    return True
 
 
 def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:

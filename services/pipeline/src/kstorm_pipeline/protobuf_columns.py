@@ -1,0 +1,203 @@
+"""Columns of Protobuf's messages: what each type is in SQL, and how a message becomes a row.
+
+As Spark's `from_protobuf` has them by default, but that nothing is cut off: 32 bits without a sign become BIGINT, 64 DECIMAL(20,0).
+A field that is not there is null; so is one that cannot tell whether it is there (proto3 without `optional`) when it is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from google.protobuf.descriptor import FieldDescriptor
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kstorm_pipeline.errors import PipelineError
+
+Convert: TypeAlias = Callable[[Any], Any]
+
+MOST_COLUMNS = 5_000
+"""Columns that a message may have, those within others counted too: a few types that hold each other twice make millions."""
+_MOST_LEVELS = 100
+"""Messages within each other; the decoder takes no more."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+class UnfitError(Exception):
+    """A value that its column cannot have; its text is the reason."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> Any:
+    """Of proto2 a text may be any bytes, which come as such."""
+    if value.__class__ is bytes:
+        raise UnfitError("a text in it is not UTF-8")
+    return value
+
+
+_SCALARS: Mapping[int, tuple[DataType, Convert]] = {
+    FieldDescriptor.TYPE_DOUBLE: (DoubleType(), _same),
+    FieldDescriptor.TYPE_FLOAT: (FloatType(), _same),
+    FieldDescriptor.TYPE_BOOL: (BooleanType(), _same),
+    FieldDescriptor.TYPE_STRING: (StringType(), _text),
+    FieldDescriptor.TYPE_BYTES: (BinaryType(), _same),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SFIXED32), (IntegerType(), _same)
+    ),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_SFIXED64), (LongType(), _same)
+    ),
+    **dict.fromkeys((FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_FIXED32), (LongType(), _same)),
+    **dict.fromkeys((FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64), (DecimalType(20, 0), Decimal)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How messages of one type become rows."""
+
+    columns: StructType
+    empty: tuple[Any, ...]
+    """The row of a message without any field."""
+    places: Mapping[int, tuple[int, Convert]]
+    """By a field's number: its place in the row, and what makes a value of the column of it."""
+
+    def of(self, message: Any) -> tuple[Any, ...]:
+        """The row of a message; raises UnfitError."""
+        row = list(self.empty)
+        for field, value in message.ListFields():
+            place = self.places.get(field.number)
+            if place is not None:
+                row[place[0]] = place[1](value)
+        return tuple(row)
+
+
+def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
+    """How the messages of a type become rows; raises PipelineError for one that cannot be columns.
+
+    `emit_defaults`: what cannot tell whether it is there is zero, not null, where it is zero.
+    """
+    found = _Making(emit_defaults).message(descriptor, ())
+    if found is None:
+        raise PipelineError(f"the Protobuf message {descriptor.full_name} has no fields that columns could be made of")
+    return found
+
+
+class _Making:
+    def __init__(self, emit_defaults: bool) -> None:
+        self._emit_defaults = emit_defaults
+        self._columns = 0
+
+    def message(self, descriptor: Any, above: tuple[str, ...]) -> Rows | None:
+        """None for a type without fields: Delta has no columns without any within, and Spark leaves them out too."""
+        if descriptor.full_name in above:
+            raise PipelineError(
+                f"the Protobuf message {descriptor.full_name} holds itself ({' > '.join([*above, descriptor.full_name])}), which no"
+                " column can: give the records a schema= without that field, which is skipped then"
+            )
+        if len(above) == _MOST_LEVELS:
+            raise PipelineError(
+                f"the Protobuf message {above[0]} has more than {_MOST_LEVELS} messages within each other"
+            )
+        columns: list[StructField] = []
+        empty, places = [], {}
+        for field in descriptor.fields:
+            found = self._field(field, (*above, descriptor.full_name))
+            if found is None:
+                continue
+            places[field.number] = (len(columns), found[1])
+            columns.append(StructField(field.name, found[0]))
+            empty.append(self._absent(field, found[1]))
+        _check_names(descriptor, columns)
+        return Rows(StructType(columns), tuple(empty), places) if columns else None
+
+    def _field(self, field: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
+        self._columns += 1
+        if self._columns > MOST_COLUMNS:
+            raise PipelineError(
+                f"the Protobuf message {above[0]} has more than {MOST_COLUMNS:,} columns, those within others counted too: give the"
+                " records a schema= with fewer"
+            )
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            return self._map(field.message_type.fields_by_name, above)
+        found = self._single(field, above)
+        if found is None or not field.is_repeated:
+            return found
+        kind, convert = found
+        return ArrayType(kind), (list if convert is _same else lambda values: [convert(each) for each in values])
+
+    def _map(self, entry: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
+        key, value = self._single(entry["key"], above), self._single(entry["value"], above)
+        if key is None or value is None:
+            return None
+        (key_kind, key_of), (value_kind, value_of) = key, value
+        return MapType(key_kind, value_kind), lambda found: {key_of(k): value_of(v) for k, v in found.items()}
+
+    def _single(self, field: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
+        """One value of a field, however many there may be."""
+        if field.enum_type is not None:
+            names = {each.number: each.name for each in reversed(field.enum_type.values)}
+            return StringType(), lambda number: names.get(number) or str(number)
+        if field.message_type is None:
+            return _SCALARS[field.type]
+        if field.message_type.full_name == _TIMESTAMP:
+            return TimestampType(), lambda value: _time(value, field.name)
+        if field.message_type.full_name in _WRAPPERS:
+            kind, convert = _SCALARS[field.message_type.fields_by_name["value"].type]
+            return kind, lambda wrapper: convert(wrapper.value)
+        within = self.message(field.message_type, above)
+        return None if within is None else (within.columns, within.of)
+
+    def _absent(self, field: Any, convert: Convert) -> Any:
+        """What a field is that the bytes do not have."""
+        if field.is_repeated:
+            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+            return {} if is_map else []
+        if field.has_default_value or (self._emit_defaults and not field.has_presence):
+            return convert(field.default_value)
+        return None
+
+
+def _time(value: Any, name: str) -> datetime:
+    """Spark keeps microseconds; what is finer is left out."""
+    try:
+        return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+    except OverflowError:
+        raise UnfitError(f"field {name} has a time outside the years 1 to 9999") from None
+
+
+def _check_names(descriptor: Any, columns: list[StructField]) -> None:
+    seen: dict[str, str] = {}
+    for each in columns:
+        other = seen.setdefault(each.name.lower(), each.name)
+        if other != each.name:
+            raise PipelineError(
+                f"the Protobuf message {descriptor.full_name} has fields {other!r} and {each.name!r}, which are one name to Spark:"
+                " give the records a schema= that calls one of them otherwise"
+            )

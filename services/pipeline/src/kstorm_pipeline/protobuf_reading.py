@@ -1,0 +1,91 @@
+"""What an executor does with a Protobuf record: from the bytes behind the schema's id to the values of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from kstorm_pipeline.protobuf_columns import Rows, UnfitError, rows_of
+from kstorm_pipeline.protobuf_extent import DamagedError, Extent, TooLargeError
+from kstorm_pipeline.protobuf_files import open_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOT_SO = "the value is not what that schema says"
+_MOST_INDEXES = 100
+"""Messages within each other, by which a record says which one it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read, as executors get it."""
+
+    files: bytes
+    """A set of descriptors, serialized."""
+    message: str
+    """The full name of the one that is read."""
+    emit_defaults: bool
+
+
+def read_message(
+    reading: Reading, written: Mapping[tuple[int, ...], str | None], payload: bytes
+) -> tuple[str | None, tuple[Any, ...]]:
+    """Why the payload cannot be read, or None, and a row; the row of one that cannot be read means nothing.
+
+    `written` has the messages of the writer's schema by their places, each with the reason why it cannot be read, if it cannot.
+    """
+    parse, rows, extent = _opened(reading)
+    try:
+        place, start = _place(payload)
+        if place not in written:
+            return NOT_SO, rows.empty
+        reason = written[place]
+        if reason is not None:
+            return reason, rows.empty
+        body = payload[start:]
+        extent.check(body)
+        return None, rows.of(parse(body))
+    except (TooLargeError, UnfitError) as error:
+        return str(error), rows.empty
+    except (DamagedError, DecodeError, UnicodeDecodeError):
+        return NOT_SO, rows.empty
+
+
+@lru_cache(maxsize=16)
+def _opened(reading: Reading) -> tuple[Any, Rows, Extent]:
+    """The decoder of a message, and what goes with it; made once in a process."""
+    descriptor = open_message(reading.files, reading.message)
+    rows = rows_of(descriptor, emit_defaults=reading.emit_defaults)
+    return GetMessageClass(descriptor).FromString, rows, Extent(descriptor)
+
+
+def _place(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of its schema a record is, and where that begins: a count, and so many numbers, or 0 for the first."""
+    if payload[:1] == b"\x00":
+        return (0,), 1
+    count, at = _zigzag(payload, 0)
+    if not 0 < count <= _MOST_INDEXES:
+        raise DamagedError
+    place = []
+    for _ in range(count):
+        number, at = _zigzag(payload, at)
+        place.append(number)
+    return tuple(place), at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    found = 0
+    for shift in range(0, 35, 7):
+        byte = data[at] if at < len(data) else None
+        if byte is None:
+            break
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 128:
+            return found >> 1 ^ -(found & 1), at
+    raise DamagedError

@@ -1,0 +1,318 @@
+"""Protobuf of a schema registry: columns of every type, other versions, what cannot be read, and runs that break off."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from kstorm_pipeline import Pipeline, PipelineError, protobuf_records
+from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.run import run
+from kstorm_pipeline.schemas import find_schemas
+from kstorm_pipeline.settings import Settings
+from kstorm_pipeline.tables import Tables
+from tests.pipeline.breaking import break_off_after
+from tests.pipeline.messages import File
+from tests.pipeline.registered import Writer, begun, read
+from tests.pipeline.topic import Topic, as_of_stream, bronze
+from tests.registry_stub import RegistryStub
+
+pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+
+AT = datetime(2026, 11, 23, 4, 5, 6, 789012, UTC)
+ADDRESS = File(name="post/address.proto", package="post").message(
+    "Address", "string city = 1", "optional string zip = 2"
+)
+ORDER = (
+    File(ADDRESS)
+    .enum("Status", "NEW", "SENT")
+    .message(
+        "Order",
+        "string customer = 1", "oneof way string mail = 2", "oneof way uint64 box = 3", "optional string note = 4",
+        "uint64 amount = 5", ".google.protobuf.Timestamp at = 6", "bool paid = 7", ".post.Address address = 8",
+        "repeated string tags = 9", "map<string, int64> counts = 10",
+        ":.shop.Status status = 11", "bytes raw = 12", "repeated .shop.Line lines = 13",
+        "map<uint64, .post.Address> places = 14", ".google.protobuf.DoubleValue weight = 15", "float size = 16",
+        "repeated .google.protobuf.Timestamp times = 17", "uint32 small = 18",
+    )
+    .message("Line", "string product = 1", "uint32 pieces = 2")
+    .message("Refund", "string customer = 1")
+)  # fmt: skip
+
+
+@pytest.fixture
+def stub() -> Iterator[RegistryStub]:
+    with RegistryStub() as running:
+        yield running
+
+
+def word(*more: str) -> Any:
+    """The class of a version of `shop.Word`."""
+    return File().message("Word", "string word = 1", *more).of("Word")
+
+
+def full_order() -> Any:
+    order = ORDER.of("Order")(
+        customer="Zoë", box=2**64 - 1, note="", amount=2**63, paid=True, address={"city": "Kiel"}, tags=["a", "b"],
+        counts={"x": -1}, status=1, raw=b"\x00\xff",
+        lines=[{"product": "p", "pieces": 2**32 - 1}, {}], places={7: {"city": "Bonn", "zip": "1"}},
+        weight={"value": 0.5}, size=1.5, small=3,
+    )  # fmt: skip
+    order.at.FromDatetime(AT)
+    order.times.add().FromDatetime(AT)
+    return order
+
+
+COLUMNS = (
+    "customer string, mail string, box decimal(20,0), note string, amount decimal(20,0), at timestamp, paid boolean,"
+    " address struct<city:string,zip:string>, tags array<string>, counts map<string,bigint>, status string, raw binary,"
+    " lines array<struct<product:string,pieces:bigint>>, places map<decimal(20,0),struct<city:string,zip:string>>, weight double,"
+    " size float, times array<timestamp>, small bigint"
+)
+
+
+def test_messages_of_every_type_become_columns_of_a_delta_table(
+    spark: SparkSession, settings: Settings, stub: RegistryStub, tmp_path: Path
+) -> None:
+    """The file that the schema imports comes from the registry as well, and the columns are there before any record."""
+    writer = Writer(stub)
+    values = [writer.protobuf(full_order()), writer.protobuf(ORDER.of("Order")())]
+    pipeline = begun(protobuf_records(key="name"), settings, stub)
+    columns = find_schemas(spark, pipeline)["silver"]
+    names = [each.split()[0] for each in COLUMNS.split(", ")]
+    assert ", ".join(f"{name} {columns[name].dataType.simpleString()}" for name in names) == COLUMNS
+    rows = read_rows(pipeline, bronze(spark, values)).drop("record")
+    assert not [name for name in rows.columns if name.startswith("__")]
+    rows.write.format("delta").save(str(tmp_path / "orders"))
+    full, empty = spark.read.format("delta").load(str(tmp_path / "orders")).orderBy("kafka_offset").collect()
+    assert (full.reason, empty.reason) == (None, None)
+    found = full.asDict(recursive=True)
+    assert [found["at"].astimezone(UTC), *(each.astimezone(UTC) for each in found["times"])] == [AT, AT]
+    expected = {
+        "customer": "Zoë", "mail": None, "box": Decimal(2**64 - 1), "note": "", "amount": Decimal(2**63), "paid": True,
+        "address": {"city": "Kiel", "zip": None}, "tags": ["a", "b"], "counts": {"x": -1}, "status": "SENT", "raw": b"\x00\xff",
+        "lines": [{"product": "p", "pieces": 2**32 - 1}, {"product": None, "pieces": None}],
+        "places": {Decimal(7): {"city": "Bonn", "zip": "1"}}, "weight": 0.5, "size": 1.5, "small": 3,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    nothing = empty.asDict(recursive=True)
+    assert {name: nothing[name] for name in names if nothing[name] is not None} == {
+        "tags": [], "counts": {}, "lines": [], "places": {}, "times": [],
+    }  # fmt: skip
+
+
+def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """An older one lacks a field, a newer one has more or calls it otherwise; the columns are the reader's, whoever gives them."""
+    writer = Writer(stub)
+    old = writer.protobuf(word("int32 size = 2")(word="a", size=1))
+    newer = File().message("Word", "string term = 1", "int64 size = 2", "optional string language = 3")
+    new = writer.protobuf(newer.of("Word")(term="b", size=2**40, language="de"))
+    expected = [("a", 1, None), ("b", 2**40, "de")]
+    for records in (
+        protobuf_records(),
+        protobuf_records(schema=newer.of("Word")),
+        protobuf_records(schema=FileDescriptorSet(file=[newer.proto]).SerializeToString(), message="shop.Word"),
+        protobuf_records(subject="orders-value"),
+    ):
+        rows = read(spark, begun(records, settings, stub), [old, new])
+        assert [(row.term, row.size, row.language) for row in rows] == expected
+        assert [row.reason for row in rows] == [None, None]
+    (row,) = read(spark, begun(protobuf_records(schema=word()), settings, stub), [new])
+    assert (row.word, "size" in row) == ("b", False)
+
+
+def test_a_version_that_appears_during_a_run_is_read_at_once(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """By the columns that the run began with; of each id the registry is asked once what it is, and once for its descriptor."""
+    writer = Writer(stub)
+    old = writer.protobuf(word()(word="a"))
+    pipeline = begun(protobuf_records(), settings, stub)
+    assert [row.word for row in read(spark, pipeline, [old, old])] == ["a", "a"]
+    new = writer.protobuf(word("int64 size = 2")(word="b", size=1))
+    for _ in range(2):
+        rows = read(spark, pipeline, [old, new])
+        assert [(row.word, row.reason, "size" in row) for row in rows] == [("a", None, False), ("b", None, False)]
+    asked = [request for request in stub.requests if "/schemas/ids/" in request]
+    assert asked == [
+        f"GET /schemas/ids/{id}{form}"
+        for id, form in ((1, "?format=serialized"), (1, ""), (2, ""), (2, "?format=serialized"))
+    ]
+
+
+def test_another_message_of_the_schema_is_read_by_its_name(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """Records of the others say so, in quarantine."""
+    writer = Writer(stub)
+    values = [writer.protobuf(ORDER.of("Order")(customer="a")), writer.protobuf(ORDER.of("Refund")(customer="b"))]
+    first, second = read(spark, begun(protobuf_records(message="shop.Refund"), settings, stub), values)
+    assert first.reason == "schema id 2: it is a shop.Order, and the pipeline reads shop.Refund"
+    assert (second.reason, second.customer) == (None, "b")
+
+
+def test_each_record_that_cannot_be_read_has_a_reason(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """Which names the id, if there is one; nothing raises, and the good ones among them are read."""
+    writer, other = Writer(stub), Writer(stub, "other")
+    timed = word(".google.protobuf.Timestamp at = 2", "repeated int32 sizes = 3")
+    good = writer.protobuf(timed(word="cow"))
+    older = other.protobuf(word("string at = 2")(word="a", at="noon"))
+    avro = other.avro('{"type": "record", "name": "Word", "fields": []}', {})
+    no_id = "the value does not begin with the id of a schema: byte 0, and 4 more"
+    not_so = "schema id 1: the value is not what that schema says"
+    became = "field 2 (shop.Word.at) is string there, and message in the reader's"
+    cases: list[tuple[bytes | None, str | None]] = [
+        (None, "the value is null"),
+        (b"", no_id),
+        (b"\x00\x00\x00\x00", no_id),
+        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not know it"),
+        (avro, "schema id 3: it is AVRO, not PROTOBUF"),
+        (
+            older,
+            "schema id 2: it does not resolve to the reader's schema: " + became,
+        ),
+        (good[:5], not_so),
+        (good[:5] + b"\x02\x08", not_so),
+        (good[:6] + b"\x0a\x05a", not_so),
+        (good[:6] + b"\x0a\x01\xff", not_so),
+        (writer.protobuf(timed(at={"seconds": 2**40})), "schema id 1: field at has a time outside the years 1 to 9999"),
+        (good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176), "schema id 1: it holds more than 400,000 values"),
+        (good, None),
+        (good + b"\x9a\x06\x01x", None),
+    ]
+    rows = read(spark, begun(protobuf_records(subject="orders-value"), settings, stub), [value for value, _ in cases])
+    assert [row.reason for row in rows] == [reason for _, reason in cases]
+    assert [row.word for row in rows[-2:]] == ["cow", "cow"]
+
+
+def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    kind = word("int64 size = 2")
+    values = [Writer(stub).protobuf(kind(word="a", size=size)) for size in (0, 9)]
+    records = protobuf_records(reject={"too large": "size > 8"}, emit_defaults=True)
+    rows = read(spark, begun(records, settings, stub), values)
+    assert [(row.size, row.reason) for row in rows] == [(0, None), (9, "too large")]
+
+
+def test_a_record_is_decoded_once(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+    """However many columns and conditions are asked of it."""
+    value = Writer(stub).protobuf(word("int64 size = 2")(word="a", size=1))
+    pipeline = begun(protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub)
+    rows = read_rows(pipeline, as_of_stream(bronze(spark, [value]))).where("reason is null").where(sf.col("size") > 0)
+    plan = rows.select("word", "size")._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("BatchEvalPython") == 1
+    assert plan.count("read(") == 1, plan
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is no set of descriptors"),
+        (protobuf_records(message="shop.Other"), r"no message 'shop.Other': correct message="),
+        (protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")), "a field 'reason'"),
+        (protobuf_records(subject="other"), "has no subject 'other'"),
+        (protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")), "shop.Word holds itself"),
+        (protobuf_records(subject="avro-value"), "the subject 'avro-value' is AVRO, and the pipeline reads PROTOBUF"),
+    ],
+)
+def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
+    spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
+) -> None:
+    """Before anything is written."""
+    Writer(stub).protobuf(word()(word="a"))
+    Writer(stub, "avro").avro('{"type": "record", "name": "Word", "fields": []}', {})
+    with pytest.raises(PipelineError, match=message) as error:
+        find_schemas(spark, begun(records, settings, stub))
+    assert "\n" not in str(error.value)
+
+
+def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None:
+    with pytest.raises(PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"):
+        protobuf_records(schema="syntax")
+
+
+def test_a_registry_that_gives_no_descriptors_is_named(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """It might know the schema's text alone, which nothing here understands."""
+    value = Writer(stub).protobuf(word()(word="a"))
+    stub.serializes = False
+    message = r"does not give schema id 1 as a serialized descriptor \(format=serialized\)"
+    with pytest.raises(PipelineError, match=message):
+        begun(protobuf_records(), settings, stub)
+    with pytest.raises(PipelineError, match=message):
+        read(spark, begun(protobuf_records(schema=word()), settings, stub), [value])
+
+
+def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
+    """A serializer does not register what it thinks that every registry has; without it the error names the file."""
+    value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
+    stub.schemas[2].pop("references")
+    with pytest.raises(
+        PipelineError, match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it"
+    ):
+        begun(protobuf_records(), settings, stub)
+    (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
+    assert (row.reason, row.address.city) == (None, "Kiel")
+
+
+class Words:
+    """A topic of words in Protobuf, and the tables made of it."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub) -> None:
+        self.topic = Topic(settings.bootstrap_servers, 1)
+        self.spark, self.tables = spark, Tables(str(tables))
+        self._settings = replace(settings, tables=self.tables.root, topic=self.topic.topic, schema_registry=stub.url)
+        self._pipeline = Pipeline(records=protobuf_records())
+        self._writer = Writer(stub, self.topic.topic)
+
+    def put(self, message: Any) -> None:
+        self.topic.put(self._writer.protobuf(message))
+
+    def run(self) -> None:
+        self.topic.flush()
+        run(self.spark, self._settings, self.tables, self._pipeline)
+
+    def rows(self, *columns: str) -> list[Any]:
+        silver = self.tables.read(self.spark, "silver").orderBy("kafka_offset")
+        return [tuple(row) for row in silver.select(*columns).collect()]
+
+    def reasons(self) -> list[str]:
+        return [row.reason for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()]
+
+
+def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
+    spark: SparkSession, settings: Settings, tmp_path: Path, stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though there is a later one by then; the run after it takes that, and silver gets its column. Nothing is there twice."""
+    words = Words(spark, settings, tmp_path, stub)
+    words.put(word()(word="a"))
+    words.topic.put(struct.pack(">bI", 0, 99) + b"garbage")
+    with monkeypatch.context() as patch:
+        break_off_after("write_silver", patch)
+        with pytest.raises(PipelineError, match="a query failed"):
+            words.run()
+    assert words.rows("word") == [("a",)]
+    newer = word("optional int64 size = 2")
+    words.put(newer(word="b", size=1))
+    words.run()
+    assert words.rows("word") == [("a",), ("b",)]
+    words.put(newer(word="c", size=2))
+    words.run()
+    assert words.rows("word", "size") == [("a", None), ("b", None), ("c", 2)]
+    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
