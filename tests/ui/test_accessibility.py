@@ -20,6 +20,7 @@ _PAGES = (
     "/t/wordcount/sources",
     "/t/wordcount/letters",
     "/t/wordcount/why",
+    "/t/nothing",
 )
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
 _EDGES = [("sentences", "split"), ("split", "count")]

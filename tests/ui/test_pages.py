@@ -2,11 +2,11 @@
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
@@ -172,7 +172,7 @@ def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
             assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
 
 
-def test_a_token_is_given_once(open_page: OpenPage) -> None:
+def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
     """By a form; the browser keeps what is made of it, out of scripts' reach."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         page = open_page(f"{url}/t/words")
@@ -180,6 +180,7 @@ def test_a_token_is_given_once(open_page: OpenPage) -> None:
         with page.expect_response("**/login") as answer:
             page.keyboard.press("Enter")
         assert answer.value.status == 401
+        assert violations(page) == []
         page.get_by_label("Token").fill(_TOKEN)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("link", name="words")).to_be_visible()

@@ -2,6 +2,8 @@
 
 import socket
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 from typing import Final
 
 import uvicorn
@@ -18,6 +20,7 @@ from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.report import Source, TopologyReport
 
 _STOP_SECS: Final = 3
+_SILENT_SECS: Final = 30.0
 _VIEWERS: Final = 256
 """Connections at a time; one more gets a 503."""
 
@@ -77,15 +80,17 @@ def _listen(settings: UiSettings) -> socket.socket:
 
 
 class LagOfAll:
-    """Asks the Kafka of each topology; one that does not answer leaves its lags unknown."""
+    """Asks the Kafka of each topology. One that does not answer leaves its lags unknown, and is left alone for half a minute: else
+    each look would wait for it."""
 
     def __init__(self) -> None:
         self._clients: dict[str, Lag] = {}
+        self._silent: dict[str, float] = {}
 
     def __call__(self, report: TopologyReport) -> Lags:
         """As `kstorm_ui.collector.LagOf`."""
         settings = settings_of(report.bootstrap, report.zookeeper)
-        if settings is None:
+        if settings is None or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS:
             return {}
         tasks = {
             process.component: int(process.status["num_tasks"])
@@ -93,9 +98,12 @@ class LagOfAll:
             if process.status is not None and process.status.get("kind") != "spout"
         }
         try:
-            return self._client(settings).of(report.name, tasks)
+            found = self._client(settings).of(report.name, tasks)
         except KstormError:
-            return {}
+            found = {}
+        if tasks and not found:
+            self._silent[settings.bootstrap_servers] = monotonic()
+        return found
 
     def _client(self, settings: Settings) -> Lag:
         if settings.bootstrap_servers not in self._clients:
