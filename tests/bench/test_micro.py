@@ -147,6 +147,7 @@ class Message:
     def __init__(self, offset: int) -> None:
         self.offset, self.value = lambda: offset, lambda: b"some words in a sentence that was read"
         self.key, self.partition, self.topic = (lambda: None), (lambda: 0), (lambda: "lines")
+        self.headers = lambda: None
         self.timestamp = lambda: (0, 0)
 
 

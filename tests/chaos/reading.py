@@ -65,6 +65,8 @@ class TopicReader:
     def letters(self, topic: str) -> Iterator[Letter]:
         """The dead letters of a topology."""
         for record in self.records(topic):
+            if not record.value:  # it was discarded
+                continue
             letter = _read_letter(record.value)
             place = RecordPlace(letter.topic, letter.partition, letter.offset)
             yield Letter(place, record.timestamp, letter.component, _id_of(letter.value or b""))

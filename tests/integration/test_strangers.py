@@ -2,6 +2,7 @@
 stops."""
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -131,7 +132,7 @@ def test_strangers_on_every_topic(
         # News that is well-formed and about nothing.
         stranger.write(topology.acker_topic, encode(AckFrame(VERSION, 0, roots=ids, vals=ids, failed=ids, reset=ids)))
         stranger.write(topology.completions_topic("sentences"), encode(CompletionFrame(VERSION, 0, ids, ids, ids)))
-        stranger.write(topology.dead_letters_topic, b'"not mine"')
+        stranger.write(topology.dead_letters_topic, b'"not mine"', key=b"not mine")
         engine.produce(text[600:900])
         engine.await_done("sentences")
         assert check_words(engine, text[:900]) == Counter()
@@ -147,6 +148,13 @@ def test_strangers_on_every_topic(
         reasons = "\n".join(letter["reason"] for letter in found)
         for said in ("without a value", "version 2", "does not subscribe", "task 99", "cannot be deserialized"):
             assert said in reasons
+        kinds = {place(letter): letter["kind"] for letter in found}
+        assert {kind for at, kind in kinds.items() if at.topic == engine.source} == {"undecodable"}
+        assert {kind for at, kind in kinds.items() if at.topic != engine.source} == {"stranger"}
+        assert {letter["error"]["type"] for letter in found if letter["topic"] == engine.source} == {
+            "UnicodeDecodeError"
+        }
+        assert all(abs(letter["at"] / 1000 - time.time()) < 300 and "kstorm" in letter["version"] for letter in found)
         components = ("sentences", "split", "count", "sink", "__acker")
         assert sum(engine.total(component, "dead_letters") for component in components) == len(bad)
 

@@ -69,6 +69,10 @@ class Audited:
         }
         self._producer.produce(f"{self.topology}.__dead_letters", json.dumps(letter))
 
+    def discard(self, key: str) -> None:
+        """A tombstone."""
+        self._producer.produce(f"{self.topology}.__dead_letters", None, key)
+
     def audit(self, expect: int = 0, since: str = "", until: str = "") -> Outcome:
         assert self._producer.flush(30) == 0
         times = Times(parse_time(since) if since else None, parse_time(until) if until else None)
@@ -99,6 +103,14 @@ def test_all_is_accounted_for(audited: Audited) -> None:
     assert float(noted) == outcome.complete_until.timestamp()
     row = audited.tables.read(audited.spark, "audit_windows").collect()[0]
     assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (audited.topology, 6, 2, 0, 0)
+
+
+def test_a_dead_letter_that_was_discarded_is_accounted_for(audited: Audited) -> None:
+    """Kafka keeps the key for as long as the ranges. Other keys say nothing of this partition."""
+    audited.say(0, 10, n={"acked": 8, "dead": 2}, dead=[[2, 4]])
+    for key in (f"{audited.source.topic}/0/2/lines", f"{audited.source.topic}/1/3/lines", "lines/1/9f", "a/b/c/d"):
+        audited.discard(key)
+    assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
 def test_an_offset_that_no_range_has_is_named(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,9 @@ class Record(NamedTuple):
         """Its value."""
         return self.content
 
+    def headers(self) -> None:
+        """None."""
+
     def timestamp(self) -> tuple[int, int]:
         """None."""
         return 0, 0

@@ -123,8 +123,8 @@ def _attempt_ignored() -> AbstractContextManager[object]:
 def _letter_not_awaited() -> AbstractContextManager[object]:
     give_up = PartitionManager._give_up
 
-    def hasty(self: PartitionManager, pending: Any, offset: int, reason: str) -> None:
-        give_up(self, pending, offset, reason)
+    def hasty(self: PartitionManager, pending: Any, offset: int, reason: str, cause: Any) -> None:
+        give_up(self, pending, offset, reason, cause)
         self._finish(offset)
 
     return patch.object(PartitionManager, "_give_up", hasty)

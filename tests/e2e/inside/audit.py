@@ -27,7 +27,8 @@ def audit(truth: Truth) -> None:
         for message in polled:
             last_news = time.monotonic()
             if message.topic() == letters:
-                tally.take_letter(message.value() or b"")
+                if message.value() is not None:  # else it was discarded
+                    tally.take_letter(message.value() or b"")
             else:
                 tally.take_output(_output(message))
         if not polled and (tally.complete or time.monotonic() - last_news > float(patience)):

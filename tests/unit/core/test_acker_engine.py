@@ -88,6 +88,7 @@ def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on
     letters = [record for send in acker.take(Send) for record in send.records if record.topic == "t.__dead_letters"]
     (letter,) = [decode_letter(record.value) for record in letters]
     assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("t.__acker", 0, 4, "as told")
+    assert (letter.kind, letters[0].key) == ("undecodable", b"t.__acker/0/4/__acker")
     acker.deliver()
     acker.tick(0)
     assert [commit.offsets for commit in acker.take(Commit)] == [{0: 25}]

@@ -120,7 +120,7 @@ def test_records_that_are_refused_for_good_become_dead_letters() -> None:
     assert (second.changes, second.offsets, second.positions) == (first.changes, first.offsets, first.positions)
     assert list(second.records)[:-1] == [record for record in first.records if record is not bad]
     (letter,) = [decode_letter(record.value) for record in second.records if record.topic == "t.__dead_letters"]
-    assert (letter.component, letter.task, letter.reason) == ("bolt", 3, "Kafka refused it")
+    assert (letter.component, letter.task, letter.reason, letter.kind) == ("bolt", 3, "Kafka refused it", "refused")
     assert (letter.topic, letter.key, letter.value) == ("counts", b"key", "wörd".encode())
     assert letter.headers == [("kstorm-source-topic", "lines"), ("raw", "\\xff"), ("none", None)]
     assert made.engine.dead_letters == 1

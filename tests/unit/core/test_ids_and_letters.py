@@ -1,12 +1,13 @@
 """Ids are fresh and never zero; dead letters are plain JSON."""
 
 import json
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.dead_letters import DeadLetter, decode_letter, encode_letter
+from kstorm.core.dead_letters import DeadLetter, LetterError, decode_letter, encode_letter, key_of, roots_of
 from kstorm.core.ids import random_ids
 from kstorm.core.wire import MAX_ID
 from kstorm.errors import FrameError
@@ -41,6 +42,16 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
         key=st.none() | st.binary(),
         value=st.none() | st.binary(),
         attempts=st.integers(0, 1000),
+        headers=st.lists(st.tuples(text, st.none() | text)),
+        at=st.integers(0, 2**53),
+        kind=text,
+        error=st.none()
+        | st.builds(LetterError, type=text, message=text, component=text, task=st.integers(0, 65_535), where=text),
+        timestamp=st.integers(0, 2**53),
+        row=st.integers(-1, 4000),
+        roots=st.lists(text, max_size=100),
+        waiting_on=text,
+        version=text,
     )
 )
 def test_a_dead_letter_survives(letter: DeadLetter) -> None:
@@ -48,6 +59,32 @@ def test_a_dead_letter_survives(letter: DeadLetter) -> None:
     data = encode_letter(letter)
     assert json.loads(data)["reason"] == letter.reason
     assert decode_letter(data) == letter
+
+
+def test_a_letter_of_kstorm_0_1_is_read() -> None:
+    """And one with fields that this release does not know."""
+    old = b'{"topology":"t","component":"c","task":1,"reason":"failed","offset":7,"value":"eA==","newer":[1]}'
+    assert decode_letter(old) == DeadLetter(topology="t", component="c", task=1, reason="failed", offset=7, value=b"x")
+
+
+def test_the_key_is_the_place_and_who_gave_it_up() -> None:
+    """So what is given up again replaces its letter, and what another component or another tuple has to say does not."""
+    letter = partial(DeadLetter, topology="t", task=1, reason="r", topic="orders", partition=3, offset=17)
+    assert key_of(letter(component="c"), "x") == b"orders/3/17/c"
+    assert key_of(letter(component="c", attempts=9), "y") == b"orders/3/17/c"
+    different = [
+        letter(component="d"),
+        letter(component="c", row=0),
+        letter(component="c", row=1),
+        letter(component="c", topic="counts", partition=-1, offset=-1),
+    ]
+    assert len({key_of(one, "x") for one in different}) == 4
+    assert key_of(different[-1], "x") != key_of(different[-1], "y")
+
+
+def test_roots_are_text() -> None:
+    """JavaScript has no such numbers. What is not tracked has none."""
+    assert roots_of([0, 255, MAX_ID]) == ["00000000000000ff", "f" * 16]
 
 
 def test_what_is_no_dead_letter() -> None:

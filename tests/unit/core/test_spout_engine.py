@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.dead_letters import decode_letter
+from kstorm.core.dead_letters import LetterError, Particulars, Postmark, decode_letter
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Effect, Release, Send
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
@@ -220,6 +220,30 @@ def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
 
 
 # Tasks that leave.
+
+
+def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_on_it() -> None:
+    """No component has the task 99: somebody else has said that. Letters without coordinates do not replace each other."""
+
+    class Losing(Numbers):
+        def next_tuple(self) -> None:
+            if self.waiting:
+                error = LetterError(type="KeyError", task=self.waiting.pop(0))
+                self.collector.dead_letter("lost", value=b"x", on_stored=Particulars(kind="failed", error=error))
+
+    losing, words = Losing(), iter("abc")
+    losing.waiting += [0, 3, 99]
+    spout = Spouts(losing)
+    spout.spouts.postmark = lambda: Postmark(at=1700, version="v7", unique=next(words))
+    spout.assign(t0=0)
+    for _ in range(3):
+        spout.emit()
+    records = [record for send in spout.take(Send) for record in send.records]
+    letters = [decode_letter(record.value) for record in records]
+    errors = [letter.error for letter in letters if letter.error is not None]
+    assert [(error.component, error.task) for error in errors] == [("spout", 1), ("sink", 3), ("", 99)]
+    assert {(letter.at, letter.version, letter.kind) for letter in letters} == {(1700, "v7", "failed")}
+    assert [record.key for record in records] == [b"spout/1/a", b"spout/1/b", b"spout/1/c"]
 
 
 def with_open_tree(journal: Journal | None = None, **settings: Any) -> tuple[Spouts, Numbers, int]:

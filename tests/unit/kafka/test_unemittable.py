@@ -211,7 +211,12 @@ def test_only_what_is_refused_is_asked_for_alone() -> None:
     refused: list[Any] = []
     collector: Any = Counting()
     emit_rows(
-        collector, [(at,) for at in range(500)], ids, "s", tracked=True, refuse=lambda id, why: refused.append(id)
+        collector,
+        [(at,) for at in range(500)],
+        ids,
+        "s",
+        tracked=True,
+        refuse=lambda id, why, error: refused.append(id),
     )
     assert refused == [ids[321]]
     assert calls < 20

@@ -204,6 +204,9 @@ def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_
     (letter,) = cluster.dead_letters
     assert letter.reason.startswith(reason)
     assert letter.value == value
+    assert letter.kind == ("undecodable" if value == b"!" else "refused")
+    assert letter.error is not None
+    assert (letter.error.component, letter.error.task) == (letter.component, letter.task)
     assert queue.done == [value]
     assert [tuple["word"] for tuple in held_by(cluster)] == ["a"]
 

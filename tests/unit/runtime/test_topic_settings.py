@@ -54,6 +54,8 @@ def test_dead_letters_are_kept_for_ever_unless_the_configuration_says_otherwise(
     assert settings(make(), "t.__dead_letters")["retention.ms"] == "-1"
     month = make(Config(topology_dead_letters_retention_secs=30 * 86400))
     assert settings(month, "t.__dead_letters")["retention.ms"] == "2592000000"
+    policies = [settings(one, "t.__dead_letters")["cleanup.policy"] for one in (make(), month)]
+    assert policies == ["compact", "compact,delete"], "one that is discarded goes"
     assert settings(month, "t.split")["retention.ms"] == "86400000"
 
 
@@ -96,6 +98,7 @@ def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | 
         ("t.__acker", "<topology>.__acker"),
         ("t.lines.__completions", "<topology>.<spout>.__completions"),
         ("t.__dead_letters", "<topology>.__dead_letters"),
+        ("t.__events", "<topology>.__events"),
         ("t.count.__state", "<topology>.<bolt>.__state"),
         ("t.__acker.__ledger", "<topology>.__acker.__ledger"),
     ],

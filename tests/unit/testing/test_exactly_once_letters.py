@@ -61,6 +61,13 @@ def test_what_never_succeeds_is_a_dead_letter_and_its_message_goes_on() -> None:
         assert (gave_up.component, gave_up.topic, gave_up.attempts) == ("fussy", "letters.fussy", 3)
         assert "failed 3 times: ValueError: never" in gave_up.reason
         assert json.loads(gave_up.value or b"")["values"] == {"id": 2, "value": "x"}
+        assert gave_up.row == json.loads(gave_up.value or b"")["row"]
+        assert (gave_up.kind, [len(root) for root in gave_up.roots]) == ("failed", [16])
+        assert gave_up.error is not None
+        assert (gave_up.error.type, gave_up.error.message) == ("ValueError", "never")
+        assert (gave_up.error.component, gave_up.error.task) == ("fussy", gave_up.task)
+        assert gave_up.error.where.startswith("test_exactly_once_letters.py:")
+        assert (too_large.kind, too_large.error, len(too_large.roots)) == ("too_large", None, 1)
         assert too_large.component == "twice"
         assert f"the limit is {_LIMIT:,}" in too_large.reason
         assert (cluster.pending, cluster.open_trees, cluster.unsettled) == (0, 0, 0)

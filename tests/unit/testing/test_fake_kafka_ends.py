@@ -63,9 +63,9 @@ def test_a_sink_topic_that_is_not_there() -> None:
     kafka.produce("lines", "a")
     with kafka.cluster(wired(config(retry_limit=2))) as cluster:
         cluster.advance_time(5)
-        assert "there is no out[0]: the fake Kafka has the topics lines, t.__finished; add one" in str(
-            cluster.errors[0].error
-        )
+        told = str(cluster.errors[0].error)
+        assert "there is no out[0]: the fake Kafka has the topics lines, t.__dead_letters, " in told
+        assert told.endswith("; add one with create_topic")
         (letter,) = cluster.dead_letters
         assert (letter.topic, letter.partition, letter.offset, letter.value) == ("lines", 0, 0, b"a")
 

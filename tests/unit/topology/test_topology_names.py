@@ -75,6 +75,7 @@ def test_topics_have_one_partition_a_task() -> None:
         "wc.one.__completions": 1,
         "wc.__acker": 4,
         "wc.__dead_letters": 1,
+        "wc.__events": 1,
     }
     assert topology.changelogs() == {"wc.count.__state": 3, "wc.__acker.__ledger": 4}
 

@@ -9,8 +9,9 @@ from typing import NoReturn
 
 import typer
 
-from kstorm.cli import activation, offsets, topology
+from kstorm.cli import activation, dlq, offsets, topology
 from kstorm.cli.consume import consume
+from kstorm.cli.events import events
 from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.pod_logs import logs
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(topology.app, name="topology")
 app.add_typer(offsets.app, name="offsets")
+app.add_typer(dlq.app, name="dlq")
 for verb in (
     values,
     prepare,
@@ -46,6 +48,7 @@ for verb in (
     activation.deactivate,
     activation.drain,
     kill,
+    events,
 ):
     app.command()(verb)
 app.command(hidden=True)(activation.forget)

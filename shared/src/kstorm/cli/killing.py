@@ -11,6 +11,7 @@ from kstorm.cli import draining
 from kstorm.cli.activation import open_zookeeper, timeout_option
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.in_pod import OVERDUE, PodCommand, names_zookeeper
+from kstorm.cli.noting import noted
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ConfigError, ControlError, OverdueError
 from kstorm.runtime.terminal import Screen
@@ -58,11 +59,13 @@ class _Direct:
         return f"{self._topologies.connect}; spouts: {', '.join(nodes) or 'none'}"
 
     def drain(self, wait: float | None) -> None:
-        spouts = draining.drain(self._topologies, self._name, wait, Screen())
+        with noted(self._name, "drain"):
+            spouts = draining.drain(self._topologies, self._name, wait, Screen())
         print(f"{self._name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
 
     def forget(self) -> None:
-        draining.forget(self._topologies, self._name, Screen())
+        with noted(self._name, "kill"):
+            draining.forget(self._topologies, self._name, Screen())
 
 
 class _ByPod:

@@ -9,17 +9,17 @@ Offsets are changed only while no process reads the partitions, all that were as
 position in Kafka is moved along.
 """
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import wraps
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from kstorm.cli.moves import note_moves
+from kstorm.cli.noting import note
+from kstorm.cli.options import with_options
 from kstorm.cli.positions import move_positions, positions_of
 from kstorm.cli.reading import Reading, ReadingOptions, find_reading
 from kstorm.cli.reading_in_pod import run_in_pod
@@ -33,21 +33,7 @@ from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
 app = typer.Typer(help="How far a KafkaSpout has come, as ZooKeeper has it.", no_args_is_help=True)
 
-_READING_OPTIONS: Final = inspect.signature(ReadingOptions).parameters
-
-
-def _of_a_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the fields of `ReadingOptions` as options behind its own, and it a `ReadingOptions` made of them:
-    typer itself has options of several commands written down for each."""
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        options = ReadingOptions(**{name: given.pop(name) for name in _READING_OPTIONS})
-        command(options, **given)
-
-    _, *own = inspect.signature(command).parameters.values()
-    run.__signature__ = inspect.Signature([*own, *_READING_OPTIONS.values()])  # type: ignore[attr-defined]
-    return run
+_of_a_reading = with_options(ReadingOptions)
 
 
 @app.command()
@@ -122,9 +108,14 @@ def _move(
         nodes.write(changes)
         log.show_as_group(wanted)
         left_behind = move_positions(reading.settings, group, wanted) if group else ""
+    moves = []
     for partition, (node, stored) in changes.items():
         before = "none" if node.stored is None else node.stored.offset
-        print(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
+        moves.append(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
+    print("\n".join(moves))
+    what, topologies = command.removeprefix("kstorm "), {stored.topology.name for _, stored in changes.values()}
+    for name in topologies if reading.group is None else (reading.topology.name,):
+        note(name, what, outcome=", ".join(moves), settings=reading.settings)
     if unsaid:
         print(f"an audit will not know who has moved them: {unsaid}", file=sys.stderr)
     if left_behind:

@@ -22,7 +22,7 @@ def emit_rows(
     stream: str,
     *,
     tracked: bool,
-    refuse: Callable[[Id, str], None],
+    refuse: Callable[[Id, str, Exception], None],
 ) -> None:
     """Emits tuples of many messages; those of one are neighbours and have the same object as their id.
 
@@ -32,7 +32,7 @@ def emit_rows(
         _emit_batch(collector, rows, ids if tracked else None, stream)
     except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything, and so may values that are none
         if ids[0] is ids[-1]:
-            refuse(ids[0], why(rows, error))
+            refuse(ids[0], why(rows, error), error)
             return
         at = _middle(ids)
         emit_rows(collector, rows[:at], ids[:at], stream, tracked=tracked, refuse=refuse)

@@ -1,5 +1,6 @@
 """A message of a source topic, as read; and what stands for messages that cannot be."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
 from kstorm.errors import KstormError
@@ -26,6 +27,10 @@ class SourceMessage(Protocol):
 
     def value(self) -> bytes | None:
         """Its value; None for a tombstone."""
+        ...
+
+    def headers(self) -> Sequence[tuple[str, str | bytes | None]] | None:
+        """Its headers, names and values; None if it has none."""
         ...
 
     def timestamp(self) -> tuple[int, int]:
@@ -61,6 +66,9 @@ class UndecodableBatch(NamedTuple):
     def offset(self) -> int:
         """That of the first."""
         return self.first
+
+    def headers(self) -> None:
+        """There are none that could be read."""
 
     def timestamp(self) -> tuple[int, int]:
         """There is none that could be read."""

@@ -16,15 +16,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, error_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.above import Above, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.finished import ACKED, Outcomes
+from kstorm.kafka.letters import Cause, particulars, why_failed
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
@@ -181,12 +183,12 @@ class PartitionManager:
                 ids += (id,) if len(tuples) == 1 else repeat(id, len(tuples))
         return taken
 
-    def refused(self, id: KafkaMessageId, reason: str) -> None:
-        """A message that was handed out cannot be emitted."""
+    def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:
+        """A message that was handed out cannot be emitted; `error` says so, if one was raised."""
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(pending, id.offset, reason)
+            self._give_up(pending, id.offset, reason, (REFUSED, None if error is None else error_of(error)))
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
@@ -206,19 +208,21 @@ class PartitionManager:
             return
         pending.trees = 0
         if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
-            self._give_up(pending, id.offset, f"failed, and more than max_offset_behind={self._max_behind} behind")
+            reason = f"failed, and more than max_offset_behind={self._max_behind} behind"
+            self._give_up(pending, id.offset, reason, why_failed(self._collector))
             return
         try:
             again = self._retry.retry_further(id.offset)
             if again:
                 self._retry.failed(id.offset, now)
         except Exception as error:  # noqa: BLE001 - the policy may be a user's, and the message must not be forgotten
-            self._give_up(pending, id.offset, f"failed, and its retry manager raised {type(error).__name__}: {error}")
+            reason = f"failed, and its retry manager raised {type(error).__name__}: {error}"
+            self._give_up(pending, id.offset, reason, (FAILED, error_of(error)))
             return
         if again:
             self.retries += 1
         else:
-            self._give_up(pending, id.offset, "failed, and its retries are used up")
+            self._give_up(pending, id.offset, "failed, and its retries are used up", why_failed(self._collector))
 
     def grant(self, stored: int | None) -> None:
         """With `AT_MOST_ONCE`: the store holds `stored`. If that is what was claimed, the messages below it may be emitted,
@@ -325,7 +329,7 @@ class PartitionManager:
         try:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
-            self.refused(id, why(tuples, error))
+            self.refused(id, why(tuples, error), error)
         if not self._tracks:
             for _ in tuples:
                 self.ack(id)
@@ -334,8 +338,7 @@ class PartitionManager:
         """The tuples of a message; none if there is nothing to process, or if it cannot be read. Raises `NotYetError`."""
         try:
             tuples = self._deserialize(pending.message)
-            if tuples is not None and not isinstance(tuples, tuple | list):
-                tuples = list(tuples)
+            tuples = tuples if tuples is None or isinstance(tuples, tuple | list) else list(tuples)
         except NotYetError:
             raise
         except UndecodableBatchError as error:
@@ -344,7 +347,8 @@ class PartitionManager:
             return ()
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._pending[offset] = pending
-            self._give_up(pending, offset, f"cannot be deserialized: {type(error).__name__}: {error}")
+            reason = f"cannot be deserialized: {type(error).__name__}: {error}"
+            self._give_up(pending, offset, reason, (UNDECODABLE, error_of(error)))
             return ()
         if not tuples:
             self.outcomes.empty(offset)
@@ -364,28 +368,26 @@ class PartitionManager:
             return True
         return True
 
-    def _give_up(self, pending: _Pending, offset: int, reason: str) -> None:
+    def _give_up(self, pending: _Pending, offset: int, reason: str, cause: Cause) -> None:
         message = pending.message
-        self._bury(offset, reason, message.key(), message.value(), pending.attempt)
+        self._bury(offset, reason, message, cause, key=message.key(), value=message.value(), attempts=pending.attempt)
         self._forget(offset)
 
     def _give_up_batch(self, batch: UndecodableBatch) -> None:
         """The dead letter has its first offset; those behind it are skipped."""
         self.next_offset = batch.end
         self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
-        self._bury(batch.first, batch.reason, None, None, 1)
+        self._bury(batch.first, batch.reason, batch, (UNDECODABLE, None), key=None, value=None, attempts=1)
 
-    def _bury(self, offset: int, reason: str, key: bytes | None, value: bytes | None, attempts: int) -> None:
+    def _bury(self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any) -> None:
         self.outcomes.dead(offset)
         self._collector.dead_letter(
             reason,
-            value=value,
-            key=key,
             topic=self.partition.topic,
             partition=self.partition.partition,
             offset=offset,
-            attempts=attempts,
-            on_stored=partial(self._finish, offset),
+            on_stored=particulars(*cause, message, partial(self._finish, offset)),
+            **more,
         )
 
     def _forget(self, offset: int) -> None:

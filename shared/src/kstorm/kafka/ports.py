@@ -27,6 +27,7 @@ __all__ = [
     "OffsetStore",
     "OnBatchDelivery",
     "OnDelivery",
+    "OrderReader",
     "Ownership",
     "Partition",
     "PositionReader",
@@ -191,6 +192,18 @@ class PositionReader(Protocol):
         ...
 
 
+class OrderReader(Protocol):
+    """Reads a topology's orders, from the first that there is."""
+
+    def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
+        """Keys and values that have come since the last call, in order; a value of None is a tombstone. It does not wait."""
+        ...
+
+    def close(self) -> None:
+        """Closes the connection."""
+        ...
+
+
 OnDelivery = Callable[[object | None, object], None]
 """Called once per written record with an error, or None if the broker has it; the second argument is the record."""
 
@@ -258,6 +271,8 @@ class KafkaPorts:
     restarted process the same. None: the runtime has none, and the topology's name stands for it."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task; only exactly-once topologies have one."""
+    open_orders: Callable[[TopologyContext], OrderReader] | None = None
+    """Opens a reader of orders for one spout task. None: nobody gives any."""
 
     @staticmethod
     def of(context: TopologyContext) -> "KafkaPorts":

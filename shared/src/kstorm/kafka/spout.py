@@ -25,6 +25,7 @@ from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
 from kstorm.kafka.positions import PositionedOffsets
+from kstorm.kafka.replays import REPLAYED, Replays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
 from kstorm.topology import (
@@ -86,13 +87,19 @@ class KafkaSpout(Positioned, Traced, Spout):
             group = context.topology.group(context.component)
             self._offsets = PositionedOffsets(self._offsets, reader, topology, group, self._read_to, self._committed_to)
         self._source: SourceReader = ports.open_source(self.spout_config)
-        self._finished = FinishedTopic(ports.open_writer({}), self.spout_config, context)
+        writer = ports.open_writer({})
+        self._finished = FinishedTopic(writer, self.spout_config, context)
         coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         self._coordinator: PartitionCoordinator = coordinator(
             self.spout_config, context, collector, self._source, self._offsets, topology, self._finished
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+        self._replays: Replays | None = None
+        if ports.open_orders is not None:
+            refuses = "exactly once, bolts give tuples up" if self._exact else "" if self._tracks else f"{guarantee}"
+            orders = ports.open_orders(context)
+            self._replays = Replays(orders, writer, self.spout_config, context, collector, refuses=refuses)
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._turn = 0
         self._deactivated = False
@@ -107,6 +114,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
         now = self._clock()
         self._coordinator.tick(now)
+        if self._replays is not None:
+            self._replays.tick(now, (manager.partition for manager in self._coordinator.managers))
         self._claim()
         left = self._emit(now, _BATCH)
         if left and self.collector.capacity > 0:
@@ -129,6 +138,8 @@ class KafkaSpout(Positioned, Traced, Spout):
             manager.ack(message_id)
             if self._deactivated:
                 self._store_what_ended(manager)
+        elif message_id.epoch == REPLAYED and self._replays is not None:
+            self._replays.ack(message_id)
 
     def fail(self, message_id: KafkaMessageId) -> None:
         """Lays the message by for its retry, or among the dead letters; exactly once, what fails is tried again by its bolt."""
@@ -137,6 +148,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         manager = self._coordinator.manager(message_id.partition)
         if manager is not None and manager.epoch == message_id.epoch:
             manager.fail(message_id, self._clock())
+        elif message_id.epoch == REPLAYED and self._replays is not None:
+            self._replays.fail(message_id)
 
     def origins(self, message_ids: Sequence[KafkaMessageId]) -> Iterable[tuple[str, int, int, Sequence[int]]]:
         """See `Traced.origins`. Mostly a whole batch is of one partition, and then it costs 50 ns a message."""
@@ -284,10 +297,10 @@ class KafkaSpout(Positioned, Traced, Spout):
             for id in ids:
                 self.ack(id)
 
-    def _refused(self, id: KafkaMessageId, reason: str) -> None:
+    def _refused(self, id: KafkaMessageId, reason: str, error: Exception) -> None:
         manager = self._coordinator.manager(id.partition)
         if manager is not None:
-            manager.refused(id, reason)
+            manager.refused(id, reason, error)
 
     def _fill(self) -> None:
         """Reads more, and gives each partition its own.
@@ -345,4 +358,6 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._offsets.flush(flush_secs)
         self._offsets.close()
         self._source.close()
+        if self._replays is not None:
+            self._replays.close()
         close_scheme(self.spout_config.scheme)

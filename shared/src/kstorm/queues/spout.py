@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from kstorm.core.dead_letters import REFUSED, UNDECODABLE, Particulars, error_of
 from kstorm.errors import KstormError
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.scheme import MultiScheme, Values
@@ -89,7 +90,8 @@ class QueueSpout(Spout):
         try:
             tuples: Sequence[Values] = list(self._scheme.deserialize(message.value) or ())
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
-            self._give_up(message, f"cannot be deserialized: {type(error).__name__}: {error}")
+            reason = f"cannot be deserialized: {type(error).__name__}: {error}"
+            self._give_up(message, reason, UNDECODABLE, error)
             return
         if not tuples:
             self._reader.ack(message.id)
@@ -99,14 +101,14 @@ class QueueSpout(Spout):
             emit_message(self.collector, tuples, message.id, DEFAULT_STREAM)
         except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
             if self._trees.pop(message.id, None) is not None:
-                self._give_up(message, why(tuples, error))
+                self._give_up(message, why(tuples, error), REFUSED, error)
 
-    def _give_up(self, message: QueueMessage, reason: str) -> None:
+    def _give_up(self, message: QueueMessage, reason: str, kind: str, error: Exception) -> None:
         """The message leaves the queue no earlier than the broker has the dead letter."""
         self.collector.dead_letter(
             f"a message of the queue {self._queue!r} {reason}",
             value=message.value,
-            on_stored=partial(self._reader.ack, message.id),
+            on_stored=Particulars(kind=kind, error=error_of(error), then=partial(self._reader.ack, message.id)),
         )
 
     def _report_problem(self) -> None:

@@ -150,15 +150,25 @@ class Topology:
         """Ranges of source offsets, with what became of them."""
         return f"{self.name}.__finished"
 
+    @property
+    def events_topic(self) -> str:
+        """What operators have done, and when."""
+        return f"{self.name}.__events"
+
+    @property
+    def orders_topic(self) -> str:
+        """What spouts are to emit again."""
+        return f"{self.name}.__orders"
+
     def topics(self) -> dict[str, int]:
         """Every topic that the topology owns with its partition count, but for changelogs."""
         counts = {self.bolt_topic(bolt.id): bolt.num_tasks for bolt in self.bolts}
         counts |= {self.completions_topic(spout.id): spout.num_tasks for spout in self.spouts}
         if self.config.acker_tasks:
             counts[self.acker_topic] = self.config.acker_tasks
-        counts[self.dead_letters_topic] = 1
+        counts[self.dead_letters_topic] = counts[self.events_topic] = 1
         if any(isinstance(spout.component, Positioned) for spout in self.spouts):
-            counts[self.finished_topic] = 1
+            counts[self.finished_topic] = counts[self.orders_topic] = 1
         return counts
 
     def changelogs(self) -> dict[str, int]:

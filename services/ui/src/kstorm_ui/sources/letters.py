@@ -1,29 +1,18 @@
-"""The newest dead letters of a topology, without what the messages hold: a reader of its own until `kstorm.inspect` has one."""
+"""The newest dead letters of a topology, without what the messages hold, and without those that were discarded."""
 
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kstorm.errors import BrokerError
+from kstorm.inspect.letters import LetterRecord, Numbered, component_of, fingerprint, kind_of, left
 from kstorm.runtime.service.settings import Settings
 
 _MOST: Final = 200
 _PATIENCE_SECS: Final = 10.0
-
-
-class _Envelope(msgspec.Struct):
-    """What is shown of a letter; the rest of it is not even decoded."""
-
-    component: str = ""
-    task: int = 0
-    reason: str = ""
-    topic: str = ""
-    partition: int = -1
-    offset: int = -1
-    attempts: int = 0
 
 
 class LetterRow(msgspec.Struct, frozen=True):
@@ -35,8 +24,11 @@ class LetterRow(msgspec.Struct, frozen=True):
     """Unix time in seconds; 0 if that is not known."""
     component: str
     task: int
-    why: str
-    """The reason up to its colon: what stands behind that may quote the message."""
+    kind: str
+    error: str
+    """Its type; empty if none was raised. Its text may quote the message."""
+    group: str
+    """The fingerprint: the same for letters that are alike."""
     message: str
     """`sentences/3/10482`; empty where the message did not come from Kafka."""
     attempts: int
@@ -52,7 +44,8 @@ def letters_of(settings: Settings, topology: str) -> Sequence[LetterRow]:
         first, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECS)
         place.offset = max(first, end - _MOST)
         consumer.assign([place])
-        return sorted(_read(consumer, place, end), key=lambda row: row.number, reverse=True)
+        found = left(_read(consumer, place, end)).letters
+        return sorted(map(_row, found), key=lambda row: row.number, reverse=True)
     except KafkaException as error:
         cause: Any = error.args[0]
         if cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
@@ -62,31 +55,30 @@ def letters_of(settings: Settings, topology: str) -> Sequence[LetterRow]:
         consumer.close()
 
 
-def _read(consumer: Consumer, place: TopicPartition, end: int) -> Iterator[LetterRow]:
+def _read(consumer: Consumer, place: TopicPartition, end: int) -> Iterator[LetterRecord]:
     deadline = time.monotonic() + _PATIENCE_SECS
     position = place.offset
     while position < end and time.monotonic() < deadline:
         for message in consumer.consume(_MOST, 0.2):
             if message.error() is not None:
                 raise KafkaException(message.error())
-            yield _row(message)
+            yield LetterRecord(message.offset() or 0, message.key(), message.value(), max(0, message.timestamp()[1]))
         now = consumer.position([place])[0].offset
         position = now if now >= 0 else position
 
 
-def _row(message: Message) -> LetterRow:
-    number, (_, at) = message.offset() or 0, message.timestamp()
-    try:
-        found = msgspec.json.decode(message.value() or b"", type=_Envelope)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return LetterRow(number, max(0, at) / 1000, "", 0, "is no letter of kstorm's", "", 0)
-    came_from = f"{found.topic}/{found.partition}/{found.offset}" if found.topic else ""
+def _row(found: Numbered) -> LetterRow:
+    letter = found.letter
+    came_from = f"{letter.topic}/{letter.partition}/{letter.offset}" if letter.topic else ""
+    error = letter.error.type if letter.error else ""
     return LetterRow(
-        number,
-        max(0, at) / 1000,
-        found.component,
-        found.task,
-        found.reason.partition(":")[0],
+        found.number,
+        letter.at / 1000,
+        component_of(letter),
+        letter.task,
+        kind_of(letter),
+        error,
+        fingerprint(letter),
         came_from,
-        found.attempts,
+        letter.attempts,
     )

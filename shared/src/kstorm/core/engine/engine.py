@@ -9,7 +9,20 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from math import inf
 from typing import Generic
 
-from kstorm.core.dead_letters import DeadLetter, LetterToStore, encode_letter, readable
+from msgspec.structs import replace
+
+from kstorm.core.dead_letters import (
+    STRANGER,
+    UNDECODABLE,
+    DeadLetter,
+    LetterError,
+    LetterToStore,
+    Particulars,
+    Postmark,
+    encode_letter,
+    key_of,
+    readable,
+)
 from kstorm.core.engine.effects import (
     Abandon,
     Close,
@@ -32,7 +45,7 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import F, decode
-from kstorm.errors import FrameError, TasksLostError
+from kstorm.errors import FrameError, TasksLostError, TopologyError
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -74,6 +87,8 @@ class Engine(Generic[T]):
         self.dead_letters = self.frames_in = 0
         self.on_dropped: Callable[[Slot[T]], None] = lambda slot: None
         """Called when a task has ended, for whoever counts."""
+        self.postmark: Callable[[], Postmark] = Postmark
+        """What the process puts on a dead letter that leaves."""
         self._effects: list[Effect] = []
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
         self._job: Job | None = None
@@ -331,6 +346,7 @@ class Engine(Generic[T]):
             offset=record.offset,
             key=record.key,
             value=record.value,
+            kind=UNDECODABLE if record.undecodable else STRANGER,
         )
         self._store_letter(LetterToStore(letter), unit)
 
@@ -343,8 +359,10 @@ class Engine(Generic[T]):
                 to_store.on_stored()
             unit.delivered()
 
-        inner = Unit(stored)
-        self._send(inner, [self._written(to_store.letter)])
+        inner, letter = Unit(stored), to_store.letter
+        if isinstance(to_store.on_stored, Particulars):
+            letter = to_store.on_stored.added_to(letter)
+        self._send(inner, [self._written(letter)])
         inner.close()
 
     def _written(self, letter: DeadLetter) -> Outgoing:
@@ -357,4 +375,20 @@ class Engine(Generic[T]):
             partition=letter.partition,
             offset=letter.offset,
         )
-        return Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter))
+        mark = self.postmark()
+        letter = replace(letter, at=mark.at, version=mark.version, error=self._located(letter))
+        key = key_of(letter, mark.unique or str(self.dead_letters))
+        return Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter), key)
+
+    def _located(self, letter: DeadLetter) -> LetterError | None:
+        """The letter's error with the component whose task it names; without a task it is the letter's own."""
+        error = letter.error
+        if error is None or error.component:
+            return error
+        if not error.task:
+            return replace(error, component=letter.component, task=letter.task)
+        try:
+            component, _ = self.topology.locate_task(error.task)
+        except TopologyError:  # a stranger said it
+            return error
+        return replace(error, component=component)

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from msgspec.structs import replace
+
+from kstorm.core.dead_letters import REFUSED, TOO_LARGE, DeadLetter, LetterToStore, roots_of, text_of
 from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
 from kstorm.core.engine.engine import Engine, Routine
 from kstorm.core.engine.slot import Phase, Slot, T
@@ -163,7 +165,8 @@ class EpochEngine(Engine[T]):
             topic=record.topic,
             key=_as_bytes(record.key),
             value=_as_bytes(record.value),
-            headers=[(name, _as_text(value)) for name, value in record.headers or ()],
+            headers=text_of(record.headers),
+            kind=REFUSED,
         )
 
     def _drain(self) -> None:
@@ -187,7 +190,8 @@ class EpochEngine(Engine[T]):
             outbox.fails.difference_update(found.pairs)
             for root, edge in found.pairs.items():
                 outbox.acks[root] = outbox.acks.get(root, 0) ^ edge
-            outbox.letters.append(LetterToStore(found.letter(self.topology.name)))
+            letter = replace(found.letter(self.topology.name), kind=TOO_LARGE, roots=roots_of(found.pairs))
+            outbox.letters.append(LetterToStore(letter))
         outbox.too_large.clear()
 
     @property
@@ -211,7 +215,3 @@ class EpochEngine(Engine[T]):
 
 def _as_bytes(data: str | bytes | None) -> bytes | None:
     return data.encode(errors="backslashreplace") if isinstance(data, str) else data
-
-
-def _as_text(data: str | bytes | None) -> str | None:
-    return data.decode(errors="backslashreplace") if isinstance(data, bytes) else data

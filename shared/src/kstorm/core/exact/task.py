@@ -10,7 +10,7 @@ import msgspec
 
 from kstorm.core.bolt_task import BoltTask, tuples_of
 from kstorm.core.collectors import BoltCollector
-from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.dead_letters import FAILED, UNDECODABLE, DeadLetter, LetterError, LetterToStore, error_of, roots_of
 from kstorm.core.exact.collector import ExactCollector
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
@@ -135,7 +135,7 @@ class ExactBoltTask(BoltTask):
         held them, acked or failed them in this execution, and may have forgotten them."""
         others = self._take_back(tuple, error)
         if isinstance(tuple, LocatedTuple):
-            self._try_again(tuple, _why(error))
+            self._try_again(tuple, error)
         return others
 
     def _take_back(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
@@ -152,20 +152,20 @@ class ExactBoltTask(BoltTask):
         for tuple in failing:
             if not tuple.finished:
                 self.collector.failed += 1
-                self._try_again(tuple, _why(None))
+                self._try_again(tuple, None)
 
-    def _try_again(self, tuple: LocatedTuple, why: str) -> None:
-        following = self._next_attempt(tuple, why)
+    def _try_again(self, tuple: LocatedTuple, error: Exception | None) -> None:
+        following = self._next_attempt(tuple, error)
         if following is not None:
             self.rows.wait(following, self.now + self._pause_before(following.attempts))
 
-    def _next_attempt(self, tuple: LocatedTuple, why: str) -> LocatedTuple | None:
+    def _next_attempt(self, tuple: LocatedTuple, error: Exception | None) -> LocatedTuple | None:
         """The tuple for its next attempt; None if there is none, and it is in the dead letters."""
         following = tuple.again(tuple.attempts + 1)
         tuple.finished = True
         if following.attempts <= self.config.topology_bolt_retry_limit:
             return following
-        self._give_up(following, why)
+        self._give_up(following, error)
         return None
 
     def _pause_before(self, attempt: int) -> float:
@@ -177,20 +177,24 @@ class ExactBoltTask(BoltTask):
         grown = config.topology_bolt_retry_initial_delay_ms * growth
         return min(grown, config.topology_bolt_retry_delay_max_ms) / 1000
 
-    def _give_up(self, tuple: LocatedTuple, why: str) -> None:
+    def _give_up(self, tuple: LocatedTuple, error: Exception | None) -> None:
         """Into the dead letters, and out of its tree: nothing waits for it any more."""
         content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
         self._write_letter(
             tuple.offset,
-            f"failed {tuple.attempts} times: {why}",
-            msgspec.json.encode(content, enc_hook=repr),
+            f"failed {tuple.attempts} times: {_why(error)}",
             tuple.source_component,
-            tuple.attempts,
+            value=msgspec.json.encode(content, enc_hook=repr),
+            attempts=tuple.attempts,
+            kind=FAILED,
+            error=LetterError() if error is None else error_of(error),
+            row=tuple.row,
+            roots=roots_of(tuple.roots()),
         )
         self.collector.ack(tuple)
         self.collector.acked -= 1
 
-    def _write_letter(self, offset: int, reason: str, value: bytes | None, source: str, attempts: int = 0) -> None:
+    def _write_letter(self, offset: int, reason: str, source: str, **more: Any) -> None:
         self._outbox.letters.append(
             LetterToStore(
                 DeadLetter(
@@ -201,15 +205,15 @@ class ExactBoltTask(BoltTask):
                     topic=self._topic,
                     partition=self.task_index,
                     offset=offset,
-                    value=value,
-                    attempts=attempts,
+                    **more,
                 )
             )
         )
 
     def _lose(self, frame: Salvaged, offset: int) -> None:
         super()._lose(frame, offset)
-        self._write_letter(offset, f"cannot be read, {frame.lost} of its frame: {frame.reason}", None, frame.component)
+        reason = f"cannot be read, {frame.lost} of its frame: {frame.reason}"
+        self._write_letter(offset, reason, frame.component, kind=UNDECODABLE, roots=roots_of(frame.lost_pairs))
 
     def _begin_state(self) -> None:
         if self.state is not None:
@@ -282,7 +286,7 @@ class ExactBoltTask(BoltTask):
                 error = raised
             if error is not None or tuple in self.collector.failing:
                 others = self._take_back(tuple, error)
-                following = self._next_attempt(tuple, _why(error))
+                following = self._next_attempt(tuple, error)
                 waiting.extendleft(reversed([*others, *([] if following is None else [following])]))
             elif self.collector.acks_any:
                 self.collector.end()

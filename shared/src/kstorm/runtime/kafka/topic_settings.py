@@ -10,6 +10,7 @@ from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
+_CENTURY_MS: Final = 100 * 365 * DAY_MS
 _RECORD_BYTES: Final = (
     1_048_588  # Kafka's own default; the client makes no batch that is longer, but for a longer frame
 )
@@ -41,7 +42,12 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Every topic that the topology owns, by name."""
     hours = topology.config.topology_trace_retention_hours
     frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()), hours)
-    others = {topology.dead_letters_topic: _dead_letters(topology), topology.finished_topic: _finished(topology)}
+    others = {
+        topology.dead_letters_topic: _dead_letters(topology),
+        topology.finished_topic: _finished(topology),
+        topology.events_topic: _kept("delete", None),
+        topology.orders_topic: {**_kept("compact", None), "segment.ms": str(3600 * 1000)},
+    }
     replication = _replication(replication_factor)
     return {
         name: TopicPlan(count, {**others.get(name, frames), **replication}) for name, count in topology.topics().items()
@@ -60,8 +66,16 @@ def _frames(largest: int, hours: float) -> dict[str, str]:
 
 
 def _dead_letters(topology: Topology) -> dict[str, str]:
-    """The last trace of a message."""
-    return _kept("delete", topology.config.topology_dead_letters_retention_secs)
+    """The last trace of a message. Compacted, so that one that an operator discards goes, within a day of the next one; that it was
+    there is kept for as long as an audit may ask."""
+    seconds = topology.config.topology_dead_letters_retention_secs
+    audited = topology.config.topology_finished_retention_secs
+    return {
+        **_kept("compact" if seconds is None else "compact,delete", seconds),
+        "delete.retention.ms": str(int(_CENTURY_MS if audited is None else audited * 1000)),
+        "max.compaction.lag.ms": str(DAY_MS),
+        "segment.ms": str(3600 * 1000),
+    }
 
 
 def _finished(topology: Topology) -> dict[str, str]:

@@ -28,6 +28,7 @@ from kstorm.runtime.service.metrics import Exposition, Latency, Sample
 from kstorm.runtime.service.outage import begin_anew_if_cut_off, times_begun_anew
 from kstorm.runtime.service.pauses import Pauses
 from kstorm.runtime.service.performing import E, Performer
+from kstorm.runtime.service.postmarks import postmarks
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.standby import Standby
 from kstorm.topology import Topology
@@ -129,6 +130,7 @@ class Driver(Performer[E]):
         """Joins the group; tasks come when the group has spread them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
+        self.engine.postmark = postmarks(self.settings)
         config = self.topology.config
         self.producer = UnitProducer(self.settings, self.fatal)
         self._pauses = Pauses(self.engine.pace, self.producer.poll)

@@ -10,6 +10,7 @@ from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics, as_bytes, a
 from kstorm.testing.kafka.cluster import KafkaCluster
 from kstorm.testing.kafka.epochs import CommittedRecords, FakePositions
 from kstorm.testing.kafka.offsets import FakeOffsets, Nodes, path_of
+from kstorm.testing.kafka.orders import FakeOrders
 from kstorm.testing.kafka.source import FakeSource
 from kstorm.testing.kafka.writer import FakeWriter, Refuse
 from kstorm.testing.outside import OUTSIDE
@@ -47,6 +48,7 @@ class FakeKafka:
             open_writer=self._writer,
             topology_id=self.topology_id,
             open_positions=lambda context: FakePositions(self._answers, context.resources[POSITION]),
+            open_orders=lambda context: FakeOrders(self._topics, context.topology.orders_topic),
         )
         return {KAFKA: ports, OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse)}
 
@@ -139,8 +141,15 @@ class FakeKafka:
         self._answers.away = away
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> FakeOffsets:
-        """For a spout; its topology has the topic of finished ranges, as a service would have made it."""
-        self._topics.create(context.topology.finished_topic, 1)
+        """For a spout; its topology has the topics that spouts write, as a service would have made them."""
+        topology = context.topology
+        for topic in (
+            topology.finished_topic,
+            topology.dead_letters_topic,
+            topology.orders_topic,
+            topology.events_topic,
+        ):
+            self._topics.create(topic, 1)
         return FakeOffsets(self._nodes, self._answers, config, context)
 
     def _writer(self, properties: Mapping[str, Any] | None) -> FakeWriter:

@@ -1,0 +1,360 @@
+"""`kstorm dlq`: a topology's dead letters, to be read, grouped, replayed and discarded.
+
+    kstorm dlq list --topology wordcount --group
+    kstorm dlq show --topology wordcount 17
+    kstorm dlq replay --topology wordcount --group 3f2a --rate 50
+    kstorm dlq discard --topology wordcount --group 3f2a --note "the products are gone"
+
+A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show` and `export` show what its message holds.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
+from kstorm.cli.letters import (
+    chosen,
+    json_of,
+    json_of_group,
+    line_of,
+    now_ms,
+    pages_of,
+    read_letters,
+    read_whole,
+    record_of,
+    table_of,
+    table_of_groups,
+    topic_of,
+)
+from kstorm.cli.moments import parse_since
+from kstorm.cli.noting import note as note_event
+from kstorm.cli.options import with_options
+from kstorm.cli.replaying import order, replayable
+from kstorm.errors import ConfigError, ControlError
+from kstorm.inspect.letters import (
+    FINGERPRINT_DIGITS,
+    Left,
+    LetterRecord,
+    Numbered,
+    Selection,
+    fingerprint,
+    groups,
+    left,
+)
+from kstorm.printable import printable
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.one_partition import follow_topic, write_topic
+from kstorm.runtime.terminal import Screen
+
+app = typer.Typer(help="A topology's dead letters: what could not be processed, and why.", no_args_is_help=True)
+
+Kind = Annotated[str | None, typer.Option(metavar="KIND", help="Only undecodable, failed, timed_out, …")]
+Component = Annotated[str | None, typer.Option(metavar="ID", help="Only those of this component.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")]
+Match = Annotated[str | None, typer.Option(metavar="RE", help="Only those whose reason or error has it.")]
+OfGroup = Annotated[str | None, typer.Option("--group", metavar="HEX", help="Only those of a group, by its beginning.")]
+Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+
+_MOST_NUMBERS: Final = 20
+
+
+@app.command("list")
+@with_options(TopologyOptions)
+def list_(
+    options: TopologyOptions,
+    group: Annotated[bool, typer.Option("--group", help="A line for those that are alike.")] = False,
+    kind: Kind = None,
+    component: Component = None,
+    since: Since = None,
+    match: Match = None,
+    json: Json = False,
+) -> None:
+    """Shows the letters, the oldest first, or groups of them, the largest first; nothing of what their messages hold."""
+    given = {"kind": kind, "component": component, "since": since, "match": match}
+    in_pod(options, "dlq list", {"group": group, "json": json, **given})
+    letters = _chosen(read_letters(options.settings, options.name), _selection((), None, **given))
+    alike = groups(letters) if group else []
+    if json:
+        for line in map(json_of_group, alike) if group else map(json_of, letters):
+            print(line)
+        return
+    screen = Screen(markup=False, emoji=False, highlight=False)
+    screen.print((table_of_groups(alike) if group else table_of(letters)) if letters else "no dead letters")
+
+
+@app.command()
+@with_options(TopologyOptions)
+def show(
+    options: TopologyOptions,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
+    raw: Annotated[bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")] = False,
+) -> None:
+    """Shows all of a letter, with what its message holds."""
+    in_pod(options, "dlq show", {"raw": raw}, [number])
+    one = _one(options, number)
+    if raw:
+        print(json_of(one, whole=True))
+        return
+    for name, text in pages_of(one):
+        if text:
+            print(f"{printable(name):<11} {printable(text)}")
+
+
+@app.command()
+@with_options(TopologyOptions)
+def export(
+    options: TopologyOptions,
+    group: OfGroup = None,
+    kind: Kind = None,
+    component: Component = None,
+    since: Since = None,
+    match: Match = None,
+) -> None:
+    """Prints letters whole, a JSON object a line, the messages in base64."""
+    given = {"kind": kind, "component": component, "since": since, "match": match}
+    in_pod(options, "dlq export", {"group": group, **given})
+    letters = _chosen(read_letters(options.settings, options.name), _selection((), group, **given))
+    for one in read_whole(options.settings, options.name, letters):
+        print(json_of(one, whole=True))
+
+
+@app.command()
+@with_options(TopologyOptions)
+def discard(
+    options: TopologyOptions,
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")] = None,
+    group: OfGroup = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+) -> None:
+    """Discards letters: they are no longer shown, and Kafka deletes what they hold."""
+    if bool(numbers) == bool(group):
+        raise ConfigError("which letters? Give their numbers, or --group")
+    wanted = numbers or []
+    if options.is_far:
+        _far(options, "discard", {"group": group, "note": note or None}, wanted, yes=yes, dry_run=dry_run)
+    found = read_letters(options.settings, options.name)
+    letters = chosen(found, _selection(wanted, group))
+    _check_discardable(options, found, letters, wanted, group)
+    _show_some(letters)
+    if dry_run:
+        return
+    if not yes:
+        _ask("discard", options.name, len(letters))
+    afterwards = _when_deleted(options)
+    write_topic(options.settings, topic_of(options.name), [(one.key, None) for one in letters])
+    what = _named(letters) + (f" (group {group})" if group else "")
+    outcome = f"{len(letters):,} discarded"
+    note_event(options.name, "discard", what, said=note, outcome=outcome, settings=options.settings)
+    print(f"{outcome}{afterwards}")
+
+
+@app.command()
+@with_options(TopologyOptions)
+def replay(
+    options: TopologyOptions,
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")] = None,
+    group: OfGroup = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can be.")] = False,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")] = None,
+    rate: Annotated[float | None, typer.Option(metavar="N", min=0.001, help="So many a second; else at once.")] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+) -> None:
+    """Has the spout emit the letters' messages again, at their own coordinates; what is processed then is discarded."""
+    if bool(numbers) + bool(group) + every != 1:
+        raise ConfigError("which letters? Give their numbers, --group or --all")
+    wanted = numbers or []
+    if options.is_far:
+        given = {"group": group, "all": every, "limit": limit, "rate": rate, "note": note or None, "force": force}
+        _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
+    found = read_letters(options.settings, options.name)
+    selected = chosen(found, _selection(wanted, group))
+    _check_there(options, selected, wanted)
+    letters, others = replayable(options.settings, options.name, selected, force=force)
+    for why, count in others.items():
+        print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)
+    if wanted and others:
+        raise ControlError("nothing was ordered")
+    letters = letters[:limit]
+    if not letters:
+        raise ControlError(
+            f"no dead letter of {options.name!r} that is meant can be replayed; it has {len(found.letters):,}"
+        )
+    _show_some(letters)
+    if dry_run:
+        return
+    if not yes:
+        _ask("replay", options.name, len(letters))
+    order(options.settings, options.name, letters, rate=rate, note=note)
+    what = _named(letters) + (f" (group {group})" if group else "")
+    outcome = f"{len(letters):,} ordered"
+    note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
+    print(f"{outcome}: `kstorm events` says what became of each")
+
+
+@app.command()
+@with_options(TopologyOptions)
+def watch(
+    options: TopologyOptions,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECS", min=0, help="End after so long; else at Ctrl-C.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Prints letters as they come. Ends with exit code 1 at the first of a group that had none before."""
+    in_pod(options, "dlq watch", {"timeout": timeout, "json": json})
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        for one, known in _coming(options, deadline):
+            print(json_of(one) if json else printable(line_of(one)), flush=True)
+            if not known:
+                raise typer.Exit(1)
+    except KeyboardInterrupt:
+        return
+
+
+def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[Numbered, bool]]:
+    """Letters that are written from now on, each with whether its group had one before."""
+    known: set[str] | None = None
+    before: list[LetterRecord] = []
+    for message in follow_topic(options.settings, topic_of(options.name)):
+        if message is None:
+            if known is None:
+                known = {fingerprint(one.letter) for one in left(before).letters}
+                print(f"kstorm: {len(known)} groups so far", file=sys.stderr, flush=True)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            continue
+        record = record_of(message)
+        if known is None:
+            before.append(record)
+            continue
+        for one in left([record]).letters:
+            name = fingerprint(one.letter)
+            yield one, name in known
+            known.add(name)
+
+
+def _far(
+    options: TopologyOptions,
+    verb: str,
+    given: Mapping[str, Option],
+    numbers: Sequence[int],
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """In a pod, but the question is asked here; ends with the exit code."""
+    if not yes or dry_run:
+        code = run_far(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
+        if code or dry_run:
+            raise typer.Exit(code or 0)
+        _ask(verb, options.name, None)
+    in_pod(options, f"dlq {verb}", {**given, "yes": True}, numbers)
+
+
+def _check_there(options: TopologyOptions, letters: Sequence[Numbered], numbers: Sequence[int]) -> None:
+    missing = set(numbers) - {one.number for one in letters}
+    if missing:
+        raise ControlError(
+            f"{options.name!r} has no dead letter {', '.join(map(str, sorted(missing)))}: it was discarded, or replaced by a newer "
+            "one of the same message; `kstorm dlq list` shows those there are. Nothing was changed"
+        )
+
+
+def _check_discardable(
+    options: TopologyOptions, found: Left, letters: Sequence[Numbered], numbers: Sequence[int], group: str | None
+) -> None:
+    _check_there(options, letters, numbers)
+    if not letters:
+        raise ControlError(f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}")
+    keyless = [one for one in letters if one.key is None]
+    if keyless:
+        raise ControlError(
+            f"{_named(keyless)} of {options.name!r} cannot be discarded: kstorm 0.1 wrote them without a key. They go with their "
+            "topic's retention"
+        )
+
+
+def _show_some(letters: Sequence[Numbered]) -> None:
+    Screen(markup=False, emoji=False, highlight=False).print(table_of(letters[:_MOST_NUMBERS]))
+    if len(letters) > _MOST_NUMBERS:
+        print(f"and {len(letters) - _MOST_NUMBERS:,} more")
+
+
+def _ask(verb: str, name: str, count: int | None) -> None:
+    if not sys.stdin.isatty():
+        raise ControlError(
+            f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
+        )
+    which = "these" if count is None else f"these {count:,}"
+    if not typer.confirm(f"{verb.capitalize()} {which} dead letters of {name}?"):
+        print("nothing was changed")
+        raise typer.Exit(1)
+
+
+def _when_deleted(options: TopologyOptions) -> str:
+    topic = topic_of(options.name)
+    if "compact" in Admin(options.settings).topic_settings([topic])[topic]["cleanup.policy"]:
+        return "; Kafka deletes what they hold when it next compacts the topic"
+    return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"
+
+
+def _one(options: TopologyOptions, number: int) -> Numbered:
+    """A letter. Raises `ControlError` if it is there no longer."""
+    found = [one for one in read_letters(options.settings, options.name, number).letters if one.number == number]
+    for one in read_whole(options.settings, options.name, found):
+        return one
+    raise ControlError(
+        f"{options.name!r} has no dead letter {number}: it was discarded, or replaced by a newer one of the same message, or there "
+        "never was one; `kstorm dlq list` shows those there are"
+    )
+
+
+def _selection(
+    numbers: Sequence[int],
+    group: str | None,
+    *,
+    kind: str | None = None,
+    component: str | None = None,
+    since: str | None = None,
+    match: str | None = None,
+) -> Selection:
+    """Raises `ConfigError` on what cannot be meant."""
+    if group is not None and not re.fullmatch(f"[0-9a-f]{{4,{FINGERPRINT_DIGITS}}}", group):
+        raise ConfigError(
+            f"--group {group}: give 4 to {FINGERPRINT_DIGITS} hex digits, as `kstorm dlq list --group` shows"
+        )
+    try:
+        re.compile(match or "")
+    except re.error as error:
+        raise ConfigError(f"--match {match}: it is no regular expression: {error}") from None
+    return Selection(
+        numbers=frozenset(numbers),
+        group=group or "",
+        kind=kind or "",
+        component=component or "",
+        since=parse_since(since, now_ms()) if since else 0,
+        match=match or "",
+    )
+
+
+def _chosen(found: Left, selection: Selection) -> list[Numbered]:
+    if found.strange:
+        print(f"kstorm: {found.strange:,} records there are no dead letters, and are left out", file=sys.stderr)
+    return chosen(found, selection)
+
+
+def _named(letters: Sequence[Numbered]) -> str:
+    shown = [str(one.number) for one in letters[:_MOST_NUMBERS]]
+    more = f" and {len(letters) - len(shown):,} more" if len(letters) > len(shown) else ""
+    return ", ".join(shown) + more

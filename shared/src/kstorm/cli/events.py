@@ -1,0 +1,37 @@
+"""`kstorm events`: what operators have done to a topology, and when.
+
+kstorm events --topology wordcount --since 1d
+"""
+
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from kstorm.cli.kafka_of import TopologyOptions, in_pod
+from kstorm.cli.moments import parse_since, shown
+from kstorm.cli.options import with_options
+from kstorm.printable import printable
+from kstorm.runtime.kafka.event_log import read_events
+from kstorm.runtime.terminal import Screen
+
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")]
+Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+
+
+@with_options(TopologyOptions)
+def events(options: TopologyOptions, since: Since = None, json: Json = False) -> None:
+    """Shows what operators have done to a topology, the oldest first."""
+    in_pod(options, "events", {"since": since, "json": json})
+    first = parse_since(since, int(time.time() * 1000)) if since else 0
+    found = [event for event in read_events(options.settings, options.name) if event.at >= first]
+    if json:
+        for event in found:
+            print(printable(msgspec.json.encode(event).decode()))
+        return
+    table = Table("when (UTC)", "who", "what", "note", "outcome")
+    for event in found:
+        table.add_row(shown(event.at), event.who, f"{event.verb} {event.what}".strip(), event.note, event.outcome)
+    Screen(markup=False, emoji=False, highlight=False).print(table if found else "nothing is noted")

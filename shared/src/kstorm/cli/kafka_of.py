@@ -1,0 +1,98 @@
+"""Which topology's Kafka is meant, for commands that need no ZooKeeper: they are run here, or in a pod of the topology.
+
+They are run here where Kafka is named, by `--bootstrap` or KSTORM_BOOTSTRAP_SERVERS, or the topology by its code. Else they are run
+in a pod, if there is a kubeconfig (`kstorm.cli.in_pod`).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from kstorm.cli.broker import Bootstrap, settings_for
+from kstorm.cli.cluster import is_named, open_cluster
+from kstorm.cli.finding import Context, Namespace, find
+from kstorm.cli.in_pod import PodCommand
+from kstorm.errors import ConfigError, ControlError
+from kstorm.runtime.service.settings import Settings, load_topology
+
+BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"
+
+Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOptions:
+    """What the options say, and which there are."""
+
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            "-t",
+            metavar="NAME|MODULE:ATTR",
+            envvar="KSTORM_TOPOLOGY",
+            help="The topology: its name, or its code here.",
+        ),
+    ] = None
+    bootstrap: Bootstrap = None
+    namespace: Namespace = None
+    context: Context = None
+
+    @property
+    def name(self) -> str:
+        """The topology's. Raises `ConfigError` if none is given."""
+        if not self.topology:
+            raise ConfigError("which topology? Give its name by --topology, or by KSTORM_TOPOLOGY")
+        return load_topology(self.topology).name if ":" in self.topology else self.topology
+
+    @property
+    def settings(self) -> Settings:
+        """Of the Kafka that is named."""
+        return settings_for(self.bootstrap)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether a pod has to do it. Raises `ConfigError` on options that do not go together."""
+        chosen = self.namespace is not None or self.context is not None
+        if chosen and (self.bootstrap is not None or ":" in (self.topology or "")):
+            raise ConfigError(
+                "--bootstrap and MODULE:ATTR are for a topology here, --namespace and --context for one on Kubernetes, whose pod "
+                "knows its Kafka: give the one or the other"
+            )
+        here = self.bootstrap is not None or BOOTSTRAP in os.environ or ":" in (self.topology or "")
+        return chosen or (not here and is_named())
+
+
+def run_far(
+    options: TopologyOptions, command: str, given: Mapping[str, Option], arguments: Sequence[object] = ()
+) -> int | None:
+    """Runs `kstorm COMMAND` in a pod, with options by their names; its exit code. None if it is to be run here."""
+    if not options.is_far:
+        return None
+    cluster = open_cluster(options.namespace, options.context)
+    try:
+        workloads = find(cluster, options.name)
+    except ControlError as error:
+        raise ControlError(f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT") from None
+    words = [*command.split(), f"--topology={options.name}", *_words(given), "--", *map(str, arguments)]
+    return PodCommand(cluster, workloads, "spout", "acker").run(*words)
+
+
+def in_pod(
+    options: TopologyOptions, command: str, given: Mapping[str, Option], arguments: Sequence[object] = ()
+) -> None:
+    """As `run_far`; ends with the exit code, or returns if it is to be run here."""
+    code = run_far(options, command, given, arguments)
+    if code is not None:
+        raise typer.Exit(code)
+
+
+def _words(given: Mapping[str, Option]) -> list[str]:
+    return [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in given.items()
+        if value is not None and value is not False
+    ]

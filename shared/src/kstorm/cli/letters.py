@@ -1,0 +1,181 @@
+"""The dead letters of a topology as `kstorm dlq` reads and shows them."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Message
+from rich.table import Table
+
+from kstorm.cli.moments import shown
+from kstorm.core.dead_letters import DeadLetter
+from kstorm.inspect.letters import (
+    Group,
+    Left,
+    LetterRecord,
+    Numbered,
+    Selection,
+    component_of,
+    fingerprint,
+    kind_of,
+    left,
+    message_of,
+)
+from kstorm.printable import printable
+from kstorm.runtime.kafka.one_partition import read_topic
+from kstorm.runtime.service.settings import Settings
+
+_MOST_SHOWN: Final = 200
+_HIDDEN: Final = frozenset({"key", "value", "headers"})
+"""What a letter has of its message."""
+
+
+def topic_of(topology: str) -> str:
+    """The topic of a topology's dead letters."""
+    return f"{topology}.__dead_letters"
+
+
+def record_of(message: Message) -> LetterRecord:
+    """A record of that topic."""
+    stamped, stamp = message.timestamp()
+    return LetterRecord(
+        message.offset() or 0, _bytes(message.key()), _bytes(message.value()), stamp if stamped and stamp > 0 else 0
+    )
+
+
+def read_letters(settings: Settings, topology: str, first: int = 0) -> Left:
+    """The letters that are left, from a number on; see `kstorm.inspect.letters.left`. Raises `BrokerError`."""
+    return left(map(record_of, read_topic(settings, topic_of(topology), first)))
+
+
+def read_whole(settings: Settings, topology: str, letters: Sequence[Numbered]) -> Iterator[Numbered]:
+    """These with all that they have, one by one: together they may be much. Raises `BrokerError`."""
+    wanted = {one.number for one in letters}
+    for message in read_topic(settings, topic_of(topology), min(wanted, default=0)) if wanted else ():
+        if message.offset() in wanted:
+            wanted.discard(message.offset() or 0)
+            yield from left([record_of(message)], whole=True).letters
+        if not wanted:
+            return
+
+
+def chosen(found: Left, selection: Selection) -> list[Numbered]:
+    """Those that are meant."""
+    return [one for one in found.letters if selection.has(one)]
+
+
+def table_of(letters: Iterable[Numbered]) -> Table:
+    """A row a letter, without anything of its message."""
+    table = Table("number", "when (UTC)", "kind", "component", "message", "attempts", "group", "error")
+    for one in letters:
+        letter = one.letter
+        table.add_row(
+            str(one.number),
+            shown(letter.at),
+            kind_of(letter) or "–",
+            component_of(letter),
+            place_of(letter),
+            str(letter.attempts or "–"),
+            fingerprint(letter)[:4],
+            _short(error_text(letter)),
+        )
+    return table
+
+
+def table_of_groups(found: Iterable[Group]) -> Table:
+    """A row a group."""
+    table = Table("group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error")
+    for group in found:
+        type = f"{group.type}: " if group.type else ""
+        where = f" ({group.where})" if group.where else ""
+        table.add_row(
+            group.fingerprint,
+            f"{group.count:,}",
+            group.kind or "–",
+            group.component,
+            shown(group.first),
+            shown(group.last),
+            str(group.example),
+            _short(f"{type}{group.message}{where}"),
+        )
+    return table
+
+
+def line_of(one: Numbered) -> str:
+    """A letter in a line, as `watch` shows it."""
+    letter = one.letter
+    return (
+        f"#{one.number} {shown(letter.at)} {kind_of(letter) or '–'} {component_of(letter)} {place_of(letter)} "
+        f"[{fingerprint(letter)[:4]}] {_short(error_text(letter))}"
+    )
+
+
+def json_of(one: Numbered, *, whole: bool = False) -> str:
+    """A letter as JSON with its number and group; not `whole`: without anything of its message."""
+    built: dict[str, Any] = msgspec.to_builtins(one.letter)
+    if not whole:
+        built = {name: value for name, value in built.items() if name not in _HIDDEN}
+    head = {"number": one.number, "group": fingerprint(one.letter)}
+    return printable(msgspec.json.encode({**head, **built}).decode())
+
+
+def json_of_group(group: Group) -> str:
+    """A group as JSON."""
+    return printable(msgspec.json.encode(group).decode())
+
+
+def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
+    """All that a letter has, a name and a text each."""
+    letter, error = one.letter, one.letter.error
+    yield "number", str(one.number)
+    yield "group", fingerprint(letter)
+    yield "written", f"{shown(letter.at)} UTC by {letter.component}, task {letter.task}" if letter.at else "–"
+    yield "kind", kind_of(letter) or "–"
+    yield "reason", letter.reason
+    if error is not None:
+        yield "error", f"{error.type}: {error.message}" if error.type else error.message
+        yield "raised", f"in {error.component or '?'}, task {error.task}{error.where and f', at {error.where}'}"
+    yield "message", place_of(letter)
+    yield "its time", f"{shown(letter.timestamp)} UTC" if letter.timestamp else "–"
+    yield "attempts", str(letter.attempts or "–")
+    yield "replays", str(letter.replays or "")
+    yield "roots", ", ".join(letter.roots)
+    yield "waited for", letter.waiting_on
+    yield "code", letter.version
+    for name, value in letter.headers:
+        yield f"header {name}", "(none)" if value is None else value
+    yield "key", _text(letter.key)
+    yield "value", _text(letter.value)
+
+
+def place_of(letter: DeadLetter) -> str:
+    """The coordinates of its message."""
+    if letter.offset < 0:
+        return letter.topic or "–"
+    row = f" row {letter.row}" if letter.row >= 0 else ""
+    return f"{letter.topic}/{letter.partition}/{letter.offset}{row}"
+
+
+def error_text(letter: DeadLetter) -> str:
+    """What went wrong, in a line."""
+    error = letter.error
+    return f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)
+
+
+def now_ms() -> int:
+    """ms since 1970."""
+    return int(time.time() * 1000)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _text(content: bytes | None) -> str:
+    return "(none)" if content is None else content.decode(errors="backslashreplace")
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part

@@ -1,0 +1,47 @@
+"""Notes what an operator does among the topology's events, as well as that can be done: it stops nobody.
+
+A topology that was last started with kstorm 0.1 has no topic for them, and nothing is noted.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kstorm.cli.kafka_of import BOOTSTRAP
+from kstorm.cli.who import operator
+from kstorm.errors import KstormError
+from kstorm.events import Event
+from kstorm.runtime.kafka.event_log import write_event
+from kstorm.runtime.service.settings import Settings, with_or_without_topology
+
+_WITHIN_SECS: Final = 5.0
+
+
+@contextmanager
+def noted(topology: str, verb: str, what: str = "", settings: Settings | None = None) -> Iterator[None]:
+    """Notes what is done within, and how it ended. Without `settings` Kafka is the environment's, and if that names none,
+    nothing is noted."""
+    try:
+        yield
+    except KstormError as error:
+        note(topology, verb, what, outcome=str(error), settings=settings)
+        raise
+    note(topology, verb, what, outcome="done", settings=settings)
+
+
+def note(
+    topology: str, verb: str, what: str = "", *, said: str = "", outcome: str = "", settings: Settings | None = None
+) -> None:
+    """Notes what was done; says on standard error why it could not, if so."""
+    if settings is None:
+        if BOOTSTRAP not in os.environ:
+            return
+        settings = with_or_without_topology(os.environ)
+    event = Event(at=int(time.time() * 1000), who=operator(), verb=verb, what=what, note=said, outcome=outcome)
+    try:
+        write_event(settings, topology, event, _WITHIN_SECS)
+    except KstormError as error:
+        print(f"kstorm: this is not among the events of {topology!r}: {error}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""Writes orders to replay dead letters, for `kstorm.kafka.replays`."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from kstorm.cli.letters import now_ms, read_whole
+from kstorm.cli.who import operator
+from kstorm.core.dead_letters import UNDECODABLE, DeadLetter, is_cut
+from kstorm.inspect.letters import Numbered, kind_of
+from kstorm.kafka.orders import Order, encode_order
+from kstorm.runtime.kafka.one_partition import read_topic, write_topic
+from kstorm.runtime.service.settings import Settings
+
+MOST_REPLAYS: Final = 3
+"""What has failed again so often needs another mend than one more try."""
+
+
+def replayable(
+    settings: Settings, topology: str, letters: Sequence[Numbered], *, force: bool
+) -> tuple[list[Numbered], Mapping[str, int]]:
+    """Those that can be replayed, and why others cannot, with how many. Raises `BrokerError`."""
+    under_way = _open_orders(settings, topology) if letters else set()
+    found, others = [], Counter[str]()
+    for one in letters:
+        if why := _why_not(one, topology, under_way, force=force):
+            others[why] += 1
+        else:
+            found.append(one)
+    return found, others
+
+
+def order(settings: Settings, topology: str, letters: Sequence[Numbered], *, rate: float | None, note: str) -> None:
+    """Orders them, so many a second from now on. Raises `BrokerError` if Kafka does not have all of the orders."""
+    who, begin = operator(), now_ms()
+
+    def records() -> Iterator[tuple[bytes | None, bytes | None]]:
+        for place, one in enumerate(read_whole(settings, topology, letters)):
+            after = begin + int(place * 1000 / rate) if rate else 0
+            yield one.key, encode_order(_order(one.number, one.letter, after, who, note))
+
+    write_topic(settings, _topic(topology), records())
+
+
+def _order(number: int, letter: DeadLetter, after: int, who: str, note: str) -> Order:
+    return Order(
+        number=number,
+        topic=letter.topic,
+        partition=letter.partition,
+        offset=letter.offset,
+        value=letter.value,
+        key=letter.key,
+        headers=letter.headers,
+        timestamp=letter.timestamp,
+        attempts=letter.attempts,
+        replays=letter.replays + 1,
+        after=after,
+        who=who,
+        note=note,
+    )
+
+
+def _why_not(one: Numbered, topology: str, under_way: set[bytes], *, force: bool) -> str:
+    letter = one.letter
+    if one.key is None:
+        return "kstorm 0.1 wrote the letter without a key"
+    if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
+        return "it is no message of a source topic"
+    if kind_of(letter) == UNDECODABLE and not one.has_value:
+        return "nothing of the message could be read"
+    if is_cut(letter):
+        return "the letter has only the beginning of the message"
+    if one.key in under_way:
+        return "it is under way"
+    if letter.replays >= MOST_REPLAYS and not force:
+        return f"it was replayed {MOST_REPLAYS} times, and failed again; --force replays it"
+    return ""
+
+
+def _open_orders(settings: Settings, topology: str) -> set[bytes]:
+    """The keys of the letters whose order has not ended."""
+    found = set[bytes]()
+    for record in read_topic(settings, _topic(topology)):
+        key = record.key()
+        if isinstance(key, bytes):
+            (found.discard if record.value() is None else found.add)(key)
+    return found
+
+
+def _topic(topology: str) -> str:
+    return f"{topology}.__orders"

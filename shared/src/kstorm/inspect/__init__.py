@@ -1,0 +1,1 @@
+"""What records tell of a topology: pure code, for commands, pages and tests."""

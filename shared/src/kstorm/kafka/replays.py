@@ -1,0 +1,219 @@
+"""Carries out the orders to emit messages again that are among the dead letters.
+
+Who holds a partition's lock emits its messages, as their next attempt and at their own coordinates; so what was written of them
+before is known for the same. They are tracked, hold no offset back, and are finished when their trees are: then the letter is
+discarded, and after that the order ends. If one fails again, its new letter takes the old one's place, and the order ends when
+Kafka has that. A process that dies before that leaves the order open, and whoever takes the partition over carries it out again: at
+least once. See docs/adr/0016.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from kstorm.core.dead_letters import REFUSED, UNDECODABLE, Particulars, error_of, text_of
+from kstorm.errors import BrokerError, FrameError, NotYetError
+from kstorm.events import Event, encode_event
+from kstorm.kafka.config import SpoutConfig
+from kstorm.kafka.emitting import emit_message, why
+from kstorm.kafka.letters import Cause, why_failed
+from kstorm.kafka.orders import Order, decode_order
+from kstorm.kafka.partition_manager import KafkaMessageId
+from kstorm.kafka.ports import OrderReader, Partition, RecordWriter
+from kstorm.kafka.scheme import Values, deserializer
+from kstorm.topology import SpoutOutputCollector, TopologyContext
+
+REPLAYED: Final = -1
+"""The epoch of what is emitted here; no reading of a partition has it."""
+_LOOK_SECS: Final = 0.2
+
+
+class _Replay(Struct):
+    """An order that is being carried out."""
+
+    key: bytes
+    order: Order
+    id: KafkaMessageId
+    trees: int = 0
+
+
+class Replays:
+    """Those of one spout task; `reader` is its own, `writer` is closed by whoever has opened it. `refuses` says why it carries none
+    out; empty if it does."""
+
+    def __init__(
+        self,
+        reader: OrderReader,
+        writer: RecordWriter,
+        config: SpoutConfig,
+        context: TopologyContext,
+        collector: SpoutOutputCollector,
+        *,
+        refuses: str = "",
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        self._reader, self._writer, self._collector, self._refuses, self._unix = (
+            reader,
+            writer,
+            collector,
+            refuses,
+            unix,
+        )
+        self._stream, self._topology = config.output_stream_id, context.topology
+        self._who = f"{context.component}, task {context.task_id}"
+        self._suffix = f"/{context.component}".encode()
+        self._deserialize = deserializer(config.scheme, config.max_message_bytes)
+        self._open: dict[bytes, Order] = {}
+        self._under_way: dict[tuple[Partition, int], _Replay] = {}
+        self._ended: set[bytes] = set()  # the order is still to be seen to end
+        self._next_look = 0.0
+
+    def tick(self, now: float, held: Iterable[Partition]) -> None:
+        """Takes notice of orders, and emits those of the partitions that are `held` whose time has come."""
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_SECS
+        self._take_notice(self._reader.read())
+        if not self._open and not self._under_way:
+            return
+        mine, unix_ms = set(held), self._unix() * 1000
+        for place in [place for place in self._under_way if place[0] not in mine]:  # another's to carry out
+            del self._under_way[place]
+        for key, order in self._open.items():
+            partition = Partition(order.topic, order.partition)
+            if key in self._ended or partition not in mine or (partition, order.offset) in self._under_way:
+                continue
+            if self._collector.capacity <= 0:
+                return
+            if order.after <= unix_ms:
+                self._begin(_Replay(key, order, KafkaMessageId(partition, order.offset, REPLAYED, order.attempts + 1)))
+
+    def ack(self, id: KafkaMessageId) -> None:
+        """A tree of a message that was emitted here is complete."""
+        replay = self._of(id)
+        if replay is not None:
+            replay.trees -= 1
+            if not replay.trees:
+                self._discard(replay)
+
+    def fail(self, id: KafkaMessageId) -> None:
+        """One failed."""
+        replay = self._of(id)
+        if replay is not None:
+            self._bury(replay, "failed again, when it was replayed", why_failed(self._collector))
+
+    def close(self) -> None:
+        """Reads no more orders."""
+        self._reader.close()
+
+    def _of(self, id: KafkaMessageId) -> _Replay | None:
+        replay = self._under_way.get((id.partition, id.offset))
+        return replay if replay is not None and replay.id == id and replay.trees else None
+
+    def _take_notice(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
+        for key, value in records:
+            if key is None or not key.endswith(self._suffix):  # a stranger's, or another spout's
+                continue
+            self._ended.discard(key)
+            self._open.pop(key, None)
+            if value is not None:
+                try:
+                    self._open[key] = decode_order(value)
+                except FrameError as error:
+                    self._collector.report_error(error)
+
+    def _begin(self, replay: _Replay) -> None:
+        order = replay.order
+        if self._refuses:
+            self._end(replay, f"refused: {self._refuses}")
+            return
+        try:
+            tuples: list[Values] = list(self._deserialize(order.message) or ())
+        except NotYetError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+            self._start(replay, 0)
+            reason = f"cannot be deserialized: {type(error).__name__}: {error}"
+            self._bury(replay, reason, (UNDECODABLE, error_of(error)))
+            return
+        self._start(replay, len(tuples))
+        if not tuples:
+            self._discard(replay)
+            return
+        try:
+            emit_message(self._collector, tuples, replay.id, self._stream)
+        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
+            self._bury(replay, why(tuples, error), (REFUSED, error_of(error)))
+
+    def _start(self, replay: _Replay, trees: int) -> None:
+        """It is known before it is emitted: an ack may come within that."""
+        replay.trees = trees
+        self._under_way[replay.id.partition, replay.id.offset] = replay
+
+    def _bury(self, replay: _Replay, reason: str, cause: Cause) -> None:
+        order, replay.trees = replay.order, 0
+        kind, error = cause
+        self._collector.dead_letter(
+            reason,
+            value=order.value,
+            key=order.key,
+            topic=order.topic,
+            partition=order.partition,
+            offset=order.offset,
+            attempts=replay.id.attempt,
+            on_stored=Particulars(
+                kind=kind,
+                error=error,
+                headers=text_of(order.headers),
+                timestamp=order.timestamp,
+                replays=order.replays,
+                then=partial(self._end, replay, f"failed again: {reason}"),
+            ),
+        )
+
+    def _discard(self, replay: _Replay) -> None:
+        """The letter first: an order that ended leaves nobody to discard it."""
+        self._write(self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay))
+
+    def _discarded(self, replay: _Replay, error: object | None, _: object) -> None:
+        if error is None:
+            self._end(replay, "done")
+        else:  # it is emitted again after a while
+            self._give_up_for_now(replay, error)
+
+    def _end(self, replay: _Replay, outcome: str) -> None:
+        self._ended.add(replay.key)
+        self._under_way.pop((replay.id.partition, replay.id.offset), None)
+        order = replay.order
+        event = Event(
+            at=int(self._unix() * 1000),
+            who=self._who,
+            verb="replay",
+            what=f"{order.number} ({order.topic}/{order.partition}/{order.offset})",
+            note=f"ordered by {order.who}",
+            outcome=outcome,
+        )
+        self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
+        self._write(self._topology.orders_topic, replay.key, None, partial(self._order_ended, replay))
+
+    def _order_ended(self, replay: _Replay, error: object | None, _: object) -> None:
+        if error is not None:
+            self._ended.discard(replay.key)
+            self._give_up_for_now(replay, error)
+
+    def _give_up_for_now(self, replay: _Replay, error: object) -> None:
+        self._under_way.pop((replay.id.partition, replay.id.offset), None)
+        self._collector.report_error(
+            BrokerError(f"Kafka did not take the end of the replay of {replay.order.number}: {error}")
+        )
+
+    def _write(
+        self, topic: str, key: bytes | None, value: bytes | None, written: Callable[[object | None, object], None]
+    ) -> None:
+        try:
+            self._writer.write(topic, key, value, written)
+        except BrokerError as error:
+            written(error, None)

@@ -1,0 +1,32 @@
+"""Writes and reads the topic `<topology>.__events`."""
+
+from collections.abc import Iterator
+
+from kstorm.errors import FrameError
+from kstorm.events import Event, decode_event, encode_event
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.one_partition import read_topic, write_topic
+from kstorm.runtime.service.settings import Settings
+
+
+def write_event(settings: Settings, topology: str, event: Event, within: float = 20.0) -> bool:
+    """Whether there is such a topic. Raises `BrokerError` if Kafka does not answer in so many seconds, or takes no record."""
+    topic = _topic(topology)
+    if topic not in Admin(settings).partition_counts(within):
+        return False
+    write_topic(settings, topic, [(None, encode_event(event))])
+    return True
+
+
+def read_events(settings: Settings, topology: str) -> Iterator[Event]:
+    """All of them; what is none is left out. Raises `BrokerError`."""
+    for record in read_topic(settings, _topic(topology)):
+        value = record.value()
+        try:
+            yield decode_event(value.encode() if isinstance(value, str) else value or b"")
+        except FrameError:
+            continue
+
+
+def _topic(topology: str) -> str:
+    return f"{topology}.__events"

@@ -1,0 +1,78 @@
+"""A topic of one partition that a command reads as a whole, and writes a few records to: dead letters, events."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+
+_ASK_SECS: Final = 20.0
+_FLUSH_SECS: Final = 20.0
+_POLL_SECS: Final = 0.2
+_BATCH: Final = 500
+_MOST_WAITING: Final = 10_000
+
+
+def read_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Message]:
+    """The records from an offset on that there are now and are committed, in no group. Raises `BrokerError`."""
+    for record in _records(settings, topic, first):
+        if record is None:
+            return
+        yield record
+
+
+def follow_topic(settings: Settings, topic: str) -> Iterator[Message | None]:
+    """As `read_topic`, for ever: a None says that nothing has come for a moment, or that all that there was has."""
+    return _records(settings, topic, 0)
+
+
+def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | None]:
+    if not Admin(settings).partition_counts().get(topic):
+        raise BrokerError(
+            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: is that the topology's name, and has it run?"
+        )
+    config = {"group.id": "kstorm-command", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**settings.client_config, **config})
+    try:
+        start, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ASK_SECS)
+        consumer.assign([TopicPartition(topic, 0, max(first, start))])
+        at_end = False
+        while True:
+            for record in consumer.consume(_BATCH, _POLL_SECS):
+                error = record.error()
+                if error is None:
+                    yield record
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at_end = True
+                else:
+                    raise BrokerError(f"Kafka at {settings.bootstrap_servers!r}: {error.str()}")
+            if at_end:
+                yield None
+    except KafkaException as error:
+        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def write_topic(settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    """Writes keys and values. Raises `BrokerError` if Kafka does not have all of them within 20 s of the last."""
+    refused: list[str] = []
+
+    def delivered(error: object | None, _: Message) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    producer = Producer({**settings.client_config, "enable.idempotence": True})
+    try:
+        for key, value in records:
+            while len(producer) > _MOST_WAITING:
+                producer.poll(_POLL_SECS)
+            producer.produce(topic, value, key, 0, delivered)
+    except KafkaException as error:
+        refused.append(error.args[0].str())
+    if producer.flush(_FLUSH_SECS) or refused:
+        told = refused[0] if refused else "no answer"
+        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} did not take a record for {topic!r}: {told}")

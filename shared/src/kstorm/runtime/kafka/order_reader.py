@@ -1,0 +1,32 @@
+"""Reads the topic `<topology>.__orders`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from kstorm.runtime.service.settings import Settings
+
+_MOST: Final = 500
+
+
+class KafkaOrders:
+    """See `OrderReader`. It is in no group."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        config = {"group.id": "kstorm-orders", "enable.auto.commit": False, "client.id": settings.instance}
+        self._consumer = Consumer({**settings.client_config, **config})
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+
+    def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
+        """See `OrderReader.read`. Whatever is wrong with Kafka, who reads the source tells of it."""
+        found = [record for record in self._consumer.consume(_MOST, 0) if record.error() is None]
+        return [(_bytes(record.key()), _bytes(record.value())) for record in found]
+
+    def close(self) -> None:
+        """See `OrderReader.close`."""
+        self._consumer.close()
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part

@@ -1,0 +1,278 @@
+"""`kstorm dlq` and `kstorm events` on a real Kafka, with letters as engines write them."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from kstorm.cli.__main__ import main
+from kstorm.inspect.letters import fingerprint
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.one_partition import write_topic
+from tests.conftest import Eventually
+from tests.exec_stub import run_here
+from tests.integration.dead_letters import SECRET, Letters
+from tests.kubernetes_stub import KubernetesStub
+
+Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
+    return Letters(kafka, topic_prefix)
+
+
+@pytest.fixture
+def kstorm(kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Command:
+    """Give the command, for the test's topology: exit code, output, errors."""
+    monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def run(*words: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap])
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def events(kstorm: Command) -> list[Mapping[str, Any]]:
+    """Those that are noted, without when."""
+    found = [json.loads(line) for line in kstorm("events", "--json")[1].splitlines()]
+    assert all(event.pop("at") > 1_700_000_000_000 for event in found)
+    return found
+
+
+def test_list_says_what_where_and_why_and_nothing_of_the_message(letters: Letters, kstorm: Command) -> None:
+    letters.write(letters.letter(7), letters.strange(8))
+    code, shown, complained = kstorm("dlq", "list")
+    assert (code, complained) == (0, "")
+    first, second = shown.splitlines()[3:5]
+    for part in ("2023-11-14 22:13:27", "failed", "price", "orders/3/7", "5", "ValueError: no such product 7"):
+        assert part in first
+    assert "\\u001b[31mred" in second
+    found = [json.loads(line) for line in kstorm("dlq", "list", "--json")[1].splitlines()]
+    assert [(one["number"], one["kind"], one["offset"]) for one in found] == [(0, "failed", 7), (1, "undecodable", 8)]
+    assert all(not {"key", "value", "headers"} & one.keys() for one in found)
+    assert SECRET.decode() not in shown
+
+
+def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) -> None:
+    letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
+
+    def numbers(*words: str) -> list[int]:
+        return [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json", *words)[1].splitlines()]
+
+    assert numbers("--kind", "failed") == [0, 2]
+    assert numbers("--component", "price") == [0, 2]
+    assert numbers("--since", "@1700000008000") == [1, 2]
+    assert numbers("--since", "1d") == []
+    assert numbers("--match", "product 9$", "--kind", "failed") == [2]
+    assert kstorm("dlq", "list", "--kind", "none") == (0, "no dead letters\n", "")
+    assert kstorm("dlq", "list", "--match", "(")[0] == 2
+    assert "give so long ago (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
+
+
+def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Command) -> None:
+    letters.write(*map(letters.letter, range(12)), letters.strange(50))
+    shown = kstorm("dlq", "list", "--group")[1].splitlines()
+    assert re.search(
+        r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)", shown[3]
+    )
+    found = [json.loads(line) for line in kstorm("dlq", "list", "--group", "--json")[1].splitlines()]
+    assert [one["count"] for one in found] == [12, 1]
+
+
+def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> None:
+    """What a stranger wrote does not reach the terminal as it is."""
+    odd = letters.letter(
+        7, value=b"\x1b]0;title\x07 " + SECRET, headers=[("from", "\x1b[2J")], roots=["00000000000000aa"]
+    )
+    letters.write(odd)
+    code, shown, _ = kstorm("dlq", "show", "0")
+    assert code == 0
+    assert "\x1b" not in shown
+    for line in (
+        r"value +\\u001b\]0;title\\u0007 card 4111",
+        r"header from \\u001b\[2J",
+        "raised +in price, task 2, at price.py:41",
+    ):
+        assert re.search(f"^{line}$", shown, re.MULTILINE), (line, shown)
+    raw = json.loads(kstorm("dlq", "show", "0", "--raw")[1])
+    assert (raw["number"], raw["group"], raw["roots"]) == (0, fingerprint(odd), ["00000000000000aa"])
+
+
+def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
+    """Be it discarded, or replaced by a newer one."""
+    letters.write(letters.letter(7), letters.letter(7, attempts=9))
+    for number in ("0", "2"):
+        code, _, complained = kstorm("dlq", "show", number)
+        assert code == 2
+        assert f"has no dead letter {number}" in complained
+    assert "attempts    9" in kstorm("dlq", "show", "1")[1]
+
+
+def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None:
+    letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
+    group = fingerprint(letters.letter(0))
+    found = [json.loads(line) for line in kstorm("dlq", "export", "--group", group[:4])[1].splitlines()]
+    assert [(one["number"], one["value"]) for one in found] == [(0, "Y2FyZCA0MTEx"), (2, "Y2FyZCA0MTEx")]
+    assert len(kstorm("dlq", "export")[1].splitlines()) == 3
+
+
+def test_discard_is_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
+    """Of the letter that is named and no other."""
+    letters.write(letters.letter(7), letters.letter(8))
+    code, shown, _ = kstorm("dlq", "discard", "1", "--yes", "--note", "gone for good")
+    assert code == 0
+    assert shown.endswith("1 discarded; Kafka deletes what they hold when it next compacts the topic\n")
+    assert letters.kept()[2] == (b"orders/3/8/lines", None)
+    assert [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()] == [0]
+    expected = {"who": "anna@laptop", "verb": "discard", "what": "1", "note": "gone for good", "outcome": "1 discarded"}
+    assert events(kstorm) == [expected]
+    assert kstorm("events", "--since", "1h")[1].count("anna@laptop") == 1
+    code, _, complained = kstorm("dlq", "discard", "0", "1", "--yes")
+    assert (code, "has no dead letter 1:" in complained, len(letters.kept())) == (2, True, 3)
+
+
+def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
+    """First it may be shown; nobody is asked where nobody is."""
+    letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
+    group = fingerprint(letters.letter(0))[:5]
+    assert kstorm("dlq", "discard", "--group", group, "--dry-run")[1].count("no such product") == 2
+    code, _, complained = kstorm("dlq", "discard", "--group", group)
+    assert (code, "give --yes" in complained, len(letters.kept())) == (2, True, 3)
+    assert kstorm("dlq", "discard", "--group", group, "--yes")[0] == 0
+    assert [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()] == [1]
+    assert events(kstorm)[0]["what"] == f"0, 2 (group {group})"
+    for words in ((), ("0", "--group", group)):
+        assert "Give their numbers, or --group" in kstorm("dlq", "discard", *words, "--yes")[2]
+    assert "give 4 to 8 hex digits" in kstorm("dlq", "discard", "--group", "xyz1", "--yes")[2]
+
+
+def test_what_is_discarded_goes(
+    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
+) -> None:
+    """Kafka compacts the topic as it is set, here without its patience."""
+    letters = Letters(kafka, topic_prefix)
+    letters.write(letters.letter(7), letters.letter(8))
+    assert kstorm("dlq", "discard", "0", "--yes")[0] == 0
+    hasty = {"segment.ms": "100", "max.compaction.lag.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in hasty.items()]
+    resource = ConfigResource(ResourceType.TOPIC, letters.topic, incremental_configs=entries)
+    letters.admin.incremental_alter_configs([resource])[resource].result(30)
+    numbers = iter(range(100, 1000))
+
+    def gone() -> bool:
+        letters.write(letters.letter(next(numbers)))  # a segment ends when the next record comes
+        return 0 not in letters.kept()
+
+    eventually(gone, 90)
+    kept = letters.kept()
+    assert SECRET not in b"".join(value or b"" for number, (_, value) in kept.items() if number == 0)
+    assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
+
+
+def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
+    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
+) -> None:
+    """Their topic is not compacted, and they have no keys."""
+    letters = Letters(kafka, topic_prefix, **{"cleanup.policy": "delete"})
+    old = {
+        "topology": "t",
+        "component": "lines",
+        "task": 1,
+        "reason": "failed, and its retries are used up",
+        "offset": 3,
+    }
+    write_topic(letters.settings, letters.topic, [(None, json.dumps(old).encode()), (None, b"not mine")])
+    letters.write(letters.letter(7))
+    shown, complained = kstorm("dlq", "list")[1:]
+    assert "failed, and its retries are used up" in shown
+    assert complained == "kstorm: 1 records there are no dead letters, and are left out\n"
+    assert "kstorm 0.1 wrote them without a key" in kstorm("dlq", "discard", "0", "--yes")[2]
+    assert "is not compacted: docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
+
+
+def test_watch_ends_at_a_kind_that_was_not_there(
+    letters: Letters, kstorm: Command, capsys: pytest.CaptureFixture[str], eventually: Eventually
+) -> None:
+    """What is there already is not shown, and what is alike does not end it."""
+    letters.write(letters.letter(7))
+    found: list[tuple[object, str, str]] = []
+    watching = Thread(target=lambda: found.append(kstorm("dlq", "watch", "--timeout", "60")))
+    watching.start()
+    said = ""
+
+    def watches() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return "1 groups so far" in said
+
+    eventually(watches, 30)
+    letters.write(letters.letter(8))
+    letters.write(letters.strange(9))
+    watching.join(60)
+    ((code, shown, _),) = found
+    lines = shown.splitlines()
+    assert (code, len(lines)) == (1, 2)
+    assert lines[0].startswith("#1 2023-11-14 22:13:28 failed price orders/3/8 [")
+    assert kstorm("dlq", "watch", "--timeout", "1")[:2] == (0, "")
+
+
+def test_without_its_topic_it_says_what_is_missing(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
+    for words in (("dlq", "list"), ("events",)):
+        code, _, complained = kstorm(*words)
+        assert code == 2
+        assert re.search(f"has no topic '{topic_prefix}.__(dead_letters|events)'", complained)
+
+
+@pytest.fixture
+def cluster(
+    kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesStub]:
+    """Give a cluster with a topology whose pods alone know Kafka."""
+    with KubernetesStub() as stub:
+        for component, kind in (("lines", "spout"), ("acker", "acker")):
+            stub.add(component, kind, topology=topic_prefix)
+        stub.on_exec = run_here({"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap})
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+        monkeypatch.delenv("KSTORM_BOOTSTRAP_SERVERS", raising=False)
+        monkeypatch.delenv("KSTORM_TOPOLOGY", raising=False)
+        yield stub
+
+
+def test_a_kubeconfig_is_enough(
+    cluster: KubernetesStub, letters: Letters, topic_prefix: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A pod of the topology does it; who has discarded is the one outside."""
+
+    def run(*words: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--topology", topic_prefix])
+        return ended.value.code, capfd.readouterr().out
+
+    letters.write(letters.letter(7), letters.letter(8), letters.strange(9))
+    shown = run("dlq", "list", "--json", "--kind", "failed", "--match", "product 8")[1]
+    assert [json.loads(line)["number"] for line in shown.splitlines()] == [1]
+    assert json.loads(run("dlq", "show", "1", "--raw")[1])["offset"] == 8
+    assert run("dlq", "show", "17")[0] == 2
+    assert len(run("dlq", "export", "--kind=failed")[1].splitlines()) == 2
+    assert run("dlq", "watch", "--timeout", "0")[0] == 0
+    assert run("dlq", "discard", "1", "2")[0] == 2, "nobody is there to be asked"
+    assert len(letters.kept()) == 3
+    assert run("dlq", "discard", "1", "2", "--yes", "--note", "two words")[0] == 0
+    assert len(letters.kept()) == 5
+    (event,) = [json.loads(line) for line in run("events", "--json")[1].splitlines()]
+    assert (event["who"], event["what"], event["note"]) == ("anna@laptop", "1, 2", "two words")

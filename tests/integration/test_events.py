@@ -1,0 +1,85 @@
+"""What operators do to a topology is among its events, and stops nobody where that cannot be."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from kazoo.client import KazooClient
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka.event_log import read_events
+from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path, spouts_path
+from tests.integration.dead_letters import Letters
+
+Command = Callable[..., object]
+
+
+@pytest.fixture
+def kstorm(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """Give a command about a topology that ZooKeeper knows; it returns the exit code."""
+    monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    monkeypatch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
+
+    def run(verb: str, *words: str) -> object:
+        with pytest.raises(SystemExit) as ended:
+            main([verb, topic_prefix, *words])
+        return ended.value.code
+
+    return run
+
+
+@pytest.fixture
+def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
+    """Give one that has made the topology's node, as its spouts do."""
+    found = KazooClient(zookeeper.connect)
+    found.start(30)
+    found.ensure_path(spouts_path(topic_prefix))
+    yield found
+    found.stop()
+    found.close()
+
+
+def test_who_has_done_what_and_how_it_ended(
+    kafka: EmbeddedKafka, topic_prefix: str, client: KazooClient, kstorm: Command
+) -> None:
+    """A drain that takes too long as well; `kill` ends with `forget`, in a pod."""
+    letters = Letters(kafka, topic_prefix)
+    for verb in ("deactivate", "activate"):
+        assert kstorm(verb) == 0
+    report = SpoutReport("lines", "wc-lines-0", False, 7, 0, 30.0)
+    client.create(report_path(topic_prefix, report), msgspec.json.encode(report), ephemeral=True)
+    assert kstorm("drain", "--timeout", "0") == 3
+    client.delete(report_path(topic_prefix, report))
+    assert kstorm("forget") == 0
+    write_topic(letters.settings, f"{topic_prefix}.__events", [(None, b"no event"), (None, None)])
+    found = list(read_events(letters.settings, topic_prefix))
+    assert [(event.who, event.verb) for event in found] == [
+        ("anna@laptop", verb) for verb in ("deactivate", "activate", "drain", "kill")
+    ]
+    assert [event.outcome == "done" for event in found] == [True, True, False, True]
+    assert "still has 7 trees in flight" in found[2].outcome
+
+
+def test_a_topology_without_that_topic_and_a_kafka_that_is_away_stop_nobody(
+    topic_prefix: str,
+    client: KazooClient,
+    kstorm: Command,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where nothing is there to be noted in, nothing is said of it."""
+    assert kstorm("deactivate") == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "localhost:1")
+    assert kstorm("activate") == 0
+    said = capsys.readouterr()
+    assert "is active again" in said.out
+    assert f"this is not among the events of {topic_prefix!r}: no Kafka broker answered" in said.err
+    monkeypatch.delenv("KSTORM_BOOTSTRAP_SERVERS")
+    assert kstorm("deactivate") == 0
+    assert capsys.readouterr().err == ""

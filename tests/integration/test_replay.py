@@ -1,0 +1,151 @@
+"""`kstorm dlq replay` on real servers: which orders it writes, and that spouts' processes carry them out."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kstorm.cli.__main__ import main
+from kstorm.cli.letters import record_of
+from kstorm.core.dead_letters import DeadLetter, key_of
+from kstorm.inspect.letters import fingerprint, left
+from kstorm.kafka.orders import Order, decode_order, encode_order
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka.event_log import read_events
+from kstorm.runtime.kafka.one_partition import read_topic, write_topic
+from kstorm.runtime.service.settings import Settings
+from tests.integration.dead_letters import SECRET, Letters
+from tests.integration.engine import Engine, check_words, running
+
+Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def kstorm(kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Command:
+    """Give the command, for the test's topology: exit code, output, errors."""
+    monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+
+    def run(*words: str, topology: str = topic_prefix) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["dlq", "replay", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
+    return Letters(kafka, topic_prefix)
+
+
+def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
+    found = read_topic(letters.settings, f"{letters.name}.__orders")
+    return [(record.key(), decode_order(record.value() or b"")) for record in found]
+
+
+def test_an_order_has_all_that_the_letter_has_of_the_message(letters: Letters, kstorm: Command) -> None:
+    """A second one for it is refused while that is open."""
+    letters.write(letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8))
+    assert kstorm("0", "--dry-run")[0] == 0
+    assert orders(letters) == []
+    code, shown, _ = kstorm("0", "--yes", "--note", "mended")
+    assert (code, shown.splitlines()[-1]) == (0, "1 ordered: `kstorm events` says what became of each")
+    ((key, order),) = orders(letters)
+    assert (key, order.number, order.value, order.key) == (b"orders/3/7/lines", 0, SECRET, b"k")
+    assert (order.topic, order.partition, order.offset, order.headers) == ("orders", 3, 7, [("a", "b")])
+    assert (order.timestamp, order.attempts, order.replays, order.after) == (1700, 5, 1, 0)
+    assert (order.who, order.note) == ("anna@laptop", "mended")
+    code, _, complained = kstorm("0", "1", "--yes")
+    assert (code, "1 not replayed: it is under way" in complained, len(orders(letters))) == (2, True, 1)
+    write_topic(letters.settings, f"{letters.name}.__orders", [(key, None)])
+    assert kstorm("0", "--yes")[0] == 0
+
+
+def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
+    """The oldest first, each with the time before which it is not to be emitted."""
+    letters.write(*map(letters.letter, range(5)), letters.strange(9))
+    before = time.time() * 1000
+    code, shown, _ = kstorm("--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes")
+    assert (code, "3 ordered" in shown) == (0, True)
+    found = [order for _, order in orders(letters)]
+    assert [order.number for order in found] == [0, 1, 2]
+    assert [order.after - found[0].after for order in found] == [0, 500, 1000]
+    assert before <= found[0].after <= time.time() * 1000
+    assert "3 ordered" in kstorm("--all", "--yes")[1], "all that are not under way"
+    for words in ((), ("0", "--all"), ("--all", "--group", "abcd")):
+        assert "Give their numbers, --group or --all" in kstorm(*words)[2]
+
+
+def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
+    """A bolt's tuple, a message of a queue, one that was cut, one that failed in three replays."""
+    big = letters.letter(4, value=b"x" * 800_000)
+    letters.write(
+        letters.letter(1, topic=f"{letters.name}.count", row=3),
+        letters.letter(-1, topic="", partition=-1),
+        big,
+        letters.letter(5, replays=3),
+        letters.strange(6, value=None),
+    )
+    code, _, complained = kstorm("--all", "--yes")
+    assert (code, orders(letters)) == (2, [])
+    for said in (
+        "2 not replayed: it is no message of a source topic",
+        "1 not replayed: the letter has only the beginning",
+        "1 not replayed: nothing of the message could be read",
+        "--force",
+    ):
+        assert said in complained
+    assert kstorm("3", "--yes", "--force")[0] == 0
+    assert [order.replays for _, order in orders(letters)] == [4]
+
+
+def test_a_spout_carries_orders_out(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kstorm: Command,
+) -> None:
+    """What cannot be read still has a new letter; with another value it is processed, and the letter discarded."""
+    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        name = engine.processes.topology.name
+        settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
+        engine.produce(["one two"])
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        producer.produce(engine.source, b"no text: \xff", partition=1)
+        assert producer.flush(30) == 0
+        engine.until(lambda: len(_letters(engine, settings)) == 1, 60, "it is a dead letter")
+        assert kstorm("0", "--yes", topology=name)[0] == 0
+        engine.until(lambda: [each.replays for each in _letters(engine, settings)] == [1], 60, "it is one again")
+        (letter,) = _letters(engine, settings)
+        assert (letter.kind, letter.attempts, letter.component) == ("undecodable", 2, "sentences")
+        engine.until(lambda: _outcomes(name, settings)[-1:] != [], 30, "an event says so")
+        assert _outcomes(name, settings)[-1].startswith("failed again: cannot be deserialized")
+        mended = Order(
+            number=1,
+            topic=letter.topic,
+            partition=letter.partition,
+            offset=letter.offset,
+            value=b"three four",
+            attempts=letter.attempts,
+        )
+        write_topic(settings, f"{name}.__orders", [(key_of(letter, ""), encode_order(mended))])
+        engine.until(lambda: _letters(engine, settings) == [], 60, "it is discarded")
+        engine.until(lambda: _outcomes(name, settings)[-1] == "done", 30, "an event says so")
+        assert check_words(engine, ["one two", "three four"]) == Counter()
+
+
+def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
+    """Those that are left."""
+    found = read_topic(settings, engine.processes.topology.dead_letters_topic)
+    return [one.letter for one in left(map(record_of, found)).letters]
+
+
+def _outcomes(name: str, settings: Settings) -> list[str]:
+    """Of the spout's replays."""
+    return [event.outcome for event in read_events(settings, name) if event.who.startswith("sentences, task ")]

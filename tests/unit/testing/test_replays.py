@@ -1,0 +1,312 @@
+"""Orders to emit dead letters' messages again, carried out by `KafkaSpout` on the real engine among crashes."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kstorm.core.dead_letters import DeadLetter, key_of
+from kstorm.events import Event, decode_event
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    ProcessingGuarantee,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
+from kstorm.kafka.orders import Order, encode_order
+from kstorm.testing import LocalCluster
+from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    FailedException,
+    Fields,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from kstorm.topology.config import EXACTLY_ONCE
+
+SEEDS = range(6)
+LINES = ["good 0", "bad 1", "good 2", "bad 3"]
+
+
+class Price(BasicBolt):
+    """Fails what is bad, until it is mended."""
+
+    mended = False
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("key", "message")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Emits it in capitals."""
+        if tuple["str"].startswith("bad") and not Price.mended:
+            raise FailedException("no such product")
+        collector.emit((None, tuple["str"].upper()))
+
+
+@pytest.fixture(autouse=True)
+def broken() -> Iterator[None]:
+    Price.mended = False
+    yield
+    Price.mended = False
+
+
+def wired(source: SpoutConfig, tasks: int = 1, config: Config | None = None) -> Topology:
+    builder = TopologyBuilder("t", config or Config())
+    builder.set_spout("lines", KafkaSpout(source), tasks)
+    builder.set_bolt("price", Price(), 2).shuffle_grouping("lines")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("out")).shuffle_grouping("price")
+    return builder.build()
+
+
+def source(**settings: Any) -> SpoutConfig:
+    given = {"scheme": SchemeAsMultiScheme(StringScheme()), "retry_limit": 0, **settings}
+    return SpoutConfig(KafkaHosts(), "in", "/kstorm", "lines", **given)
+
+
+def produced(*lines: str | bytes, partitions: int = 2) -> FakeKafka:
+    kafka = FakeKafka({"in": partitions, "out": 1})
+    for number, line in enumerate(lines):
+        kafka.produce("in", line, partition=number % partitions)
+    return kafka
+
+
+def out(kafka: FakeKafka) -> list[str]:
+    return sorted((record.value() or b"").decode() for record in kafka.records("out"))
+
+
+def order(kafka: FakeKafka, letters: list[DeadLetter], **more: Any) -> None:
+    """As the command does."""
+    for number, one in enumerate(letters):
+        what = Order(
+            number=number,
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.offset,
+            value=one.value,
+            attempts=one.attempts,
+            replays=one.replays + 1,
+            who="anna@laptop",
+            **more,
+        )
+        kafka.produce("t.__orders", encode_order(what), key_of(one, ""))
+
+
+def last(kafka: FakeKafka, topic: str) -> dict[bytes | None, bytes | None]:
+    """What compaction would leave."""
+    return {record.key(): record.value() for record in kafka.records(topic)}
+
+
+def events(kafka: FakeKafka) -> list[Event]:
+    return [decode_event(record.value() or b"") for record in kafka.records("t.__events")]
+
+
+def letters_of(cluster: LocalCluster) -> list[DeadLetter]:
+    return sorted(cluster.dead_letters, key=lambda letter: (letter.partition, letter.offset, letter.attempts))
+
+
+def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
+    cluster.advance_time(5)
+    found = letters_of(cluster)
+    assert len(found) == count
+    return found
+
+
+def test_a_letter_says_which_bolt_failed_the_message_and_over_what() -> None:
+    """At least once it comes by the acker, with the failure."""
+    with produced(*LINES).cluster(wired(source())) as cluster:
+        for letter in run_until_dead(cluster):
+            assert (letter.component, letter.kind) == ("lines", "failed")
+            assert letter.error is not None
+            assert (letter.error.component, letter.error.message) == ("price", "no such product")
+            assert letter.error.where.startswith("test_replays.py:")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_discarded(seed: int, tasks: int) -> None:
+    kafka, config = produced(*LINES), source()
+    with kafka.cluster(wired(config, tasks), seed) as cluster:
+        dead = run_until_dead(cluster)
+        stored = [kafka.stored_offset(config, number) for number in (0, 1)]
+        Price.mended = True
+        order(kafka, dead)
+        cluster.advance_time(5)
+        assert out(kafka) == ["BAD 1", "BAD 3", "GOOD 0", "GOOD 2"]
+        assert last(kafka, "t.__dead_letters") == {b"in/1/0/lines": None, b"in/1/1/lines": None}
+        assert set(last(kafka, "t.__orders").values()) == {None}
+        assert sorted((event.verb, event.what, event.outcome) for event in events(kafka)) == [
+            ("replay", "0 (in/1/0)", "done"),
+            ("replay", "1 (in/1/1)", "done"),
+        ]
+        assert [kafka.stored_offset(config, number) for number in (0, 1)] == stored
+        assert (cluster.pending, len(cluster.dead_letters)) == (0, 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_fails_again_has_a_letter_in_place_of_the_old_one(seed: int) -> None:
+    """With one more attempt and replay; it may be ordered again."""
+    kafka = produced(*LINES)
+    with kafka.cluster(wired(source()), seed) as cluster:
+        dead = run_until_dead(cluster)
+        order(kafka, dead)
+        cluster.advance_time(5)
+        again = [letter for letter in cluster.dead_letters if letter.replays]
+        assert sorted((letter.offset, letter.attempts, letter.replays) for letter in again) == [(0, 2, 1), (1, 2, 1)]
+        assert {key_of(letter, "") for letter in again} == {key_of(letter, "") for letter in dead}
+        assert {letter.reason for letter in again} == {"failed again, when it was replayed"}
+        assert set(last(kafka, "t.__orders").values()) == {None}
+        assert last(kafka, "t.__dead_letters") == {}
+        Price.mended = True
+        order(kafka, again)
+        cluster.advance_time(5)
+        assert out(kafka) == ["BAD 1", "BAD 3", "GOOD 0", "GOOD 2"]
+        assert [event.outcome for event in events(kafka)].count("done") == 2
+
+
+def test_a_thousand_letters_are_replayed_each_once() -> None:
+    """More than a spout may have in flight."""
+    kafka, config = produced(*(f"bad {number}" for number in range(1000))), Config(topology_max_spout_pending=300)
+    with kafka.cluster(wired(source(), 2, config)) as cluster:
+        dead = run_until_dead(cluster, 1000)
+        Price.mended = True
+        order(kafka, dead)
+        for _ in range(10):
+            cluster.advance_time(1)
+        assert out(kafka) == sorted(f"BAD {number}" for number in range(1000))
+        assert Counter(event.outcome for event in events(kafka)) == {"done": 1000}
+        assert set(last(kafka, "t.__orders").values()) == {None}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_order_outlives_every_process(seed: int) -> None:
+    """Each message is processed at least once, and every order ends, whoever dies amid it."""
+    kafka = produced(*LINES)
+    with kafka.cluster(wired(source(), 2), seed) as cluster:
+        dead = run_until_dead(cluster)
+        Price.mended = True
+        order(kafka, dead)
+        for _ in range(seed * 4):
+            cluster.step()
+        cluster.crash(("lines", "price", "sink", "acker")[seed % 4])
+        cluster.advance_time(120)
+        assert set(out(kafka)) == {"BAD 1", "BAD 3", "GOOD 0", "GOOD 2"}
+        assert set(last(kafka, "t.__orders").values()) == {None}
+        again = {(letter.topic, letter.offset) for letter in cluster.dead_letters if letter.replays}
+        discarded = {key for key, value in last(kafka, "t.__dead_letters").items() if value is None}
+        assert len(again) + len(discarded) >= 2, "each is discarded, or has a new letter"
+        assert cluster.pending == 0
+
+
+class Words:
+    """A multi-scheme: a tuple a word."""
+
+    output_fields = Fields("str")
+
+    def deserialize(self, value: bytes) -> list[list[str]]:
+        return [[word] for word in value.decode().split()]
+
+
+class Slow(Bolt):
+    """Fails what is bad; when it is mended it holds that for ever."""
+
+    def execute(self, tuple: Tuple) -> None:
+        """Acks all else."""
+        if not tuple["str"].startswith("bad"):
+            self.collector.ack(tuple)
+        elif not Price.mended:
+            self.collector.fail(tuple)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_message_is_emitted_once_and_is_not_done_before_its_last_tuple(seed: int) -> None:
+    """However often orders are looked for meanwhile, and though another tuple of it is processed."""
+    kafka = produced("good bad", partitions=1)
+    builder = TopologyBuilder("t", Config())
+    builder.set_spout("lines", KafkaSpout(source(scheme=Words())))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("lines")
+    with kafka.cluster(builder.build(), seed) as cluster:
+        dead = run_until_dead(cluster, 1)
+        Price.mended = True
+        order(kafka, dead)
+        for _ in range(5):
+            cluster.advance_time(1)
+        assert Counter(word for (word,) in cluster.emitted("lines")) == {"good": 2, "bad": 2}
+        assert (last(kafka, "t.__dead_letters"), events(kafka)) == ({}, [])
+        cluster.advance_time(60)
+        assert [letter.replays for letter in cluster.dead_letters] == [0, 1], "it has timed out"
+        assert events(kafka)[0].outcome.startswith("failed again")
+
+
+def test_nothing_is_emitted_before_its_time() -> None:
+    """That is how a rate is kept."""
+    kafka = produced(*LINES)
+    with kafka.cluster(wired(source())) as cluster:
+        dead = run_until_dead(cluster)
+        Price.mended = True
+        order(kafka, dead, after=1 << 60)
+        cluster.advance_time(60)
+        assert out(kafka) == ["GOOD 0", "GOOD 2"]
+        assert None not in last(kafka, "t.__orders").values()
+
+
+def test_a_message_that_cannot_be_read_is_dead_again() -> None:
+    kafka = produced(b"\xff", partitions=1)
+    with kafka.cluster(wired(source())) as cluster:
+        dead = run_until_dead(cluster, 1)
+        order(kafka, dead)
+        cluster.advance_time(5)
+        again = cluster.dead_letters[-1]
+        assert (again.kind, again.replays, again.attempts) == ("undecodable", 1, 2)
+        assert set(last(kafka, "t.__orders").values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "why"),
+    [
+        (Config(topology_processing_guarantee=EXACTLY_ONCE), {}, "exactly once"),
+        (None, {"processing_guarantee": ProcessingGuarantee.AT_MOST_ONCE}, "AT_MOST_ONCE"),
+    ],
+)
+def test_where_nothing_can_be_replayed_the_order_ends(
+    config: Config | None, settings: dict[str, Any], why: str
+) -> None:
+    kafka = produced("good 0", partitions=1)
+    with kafka.cluster(wired(source(**settings), config=config)) as cluster:
+        cluster.advance_time(5)
+        order(
+            kafka,
+            [
+                DeadLetter(
+                    topology="t", component="lines", task=1, reason="r", topic="in", partition=0, offset=0, value=b"x"
+                )
+            ],
+        )
+        cluster.advance_time(5)
+        (event,) = events(kafka)
+        assert event.outcome.startswith("refused: ")
+        assert why in event.outcome
+        assert Counter(out(kafka)) == Counter(["GOOD 0"])
+        assert last(kafka, "t.__orders") == {b"in/0/0/lines": None}
+
+
+def test_strangers_orders_are_left_alone() -> None:
+    """Of another spout, without a key, and no orders at all."""
+    kafka = produced("good 0", partitions=1)
+    with kafka.cluster(wired(source())) as cluster:
+        cluster.advance_time(5)
+        found = Order(number=1, topic="in", partition=0, offset=0, value=b"good 9")
+        for key, value in ((b"in/0/0/other", encode_order(found)), (None, encode_order(found)), (b"x/lines", b"\xff")):
+            kafka.produce("t.__orders", value, key)
+        cluster.advance_time(5)
+        assert out(kafka) == ["GOOD 0"]
+        assert ["no order" in str(error) for error in cluster.errors] == [True]
