@@ -30,6 +30,7 @@ from kstorm.local.demo.pipeline import Pipeline
 from kstorm.local.demo.report import DemoOutcome, Load, print_summary
 from kstorm.local.demo.topics import SOURCE_PARTITIONS, create_demo_topics
 from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
+from kstorm.local.page import page
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.local.view import LiveView
@@ -66,6 +67,8 @@ class DemoOptions:
     """ZooKeeper of the user's own; None: an embedded one."""
     workdir: Path | None = None
     """Folder that gets a folder for this run; None: `.kstorm/runs`."""
+    page: bool = True
+    """Whether to show it in a browser too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class Demo:
         )
         self._say(f"logs and tables of this run: {self._directory}")
         with self._servers() as endpoints, self._stage(endpoints) as stage:
-            load, produced = self._load(stage)
+            with page(self._directory, wanted=self._options.page) as url:
+                if url:
+                    self._say(f"in a browser, until the processes stop: {url}")
+                load, produced = self._load(stage)
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
                 tables, audited = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
