@@ -1,6 +1,7 @@
 """The one that looks, for all who watch: every two seconds, whether there are none of them or a hundred."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -11,6 +12,8 @@ from kstorm_ui.history import SAMPLE_SECS
 from kstorm_ui.memory import Memory
 from kstorm_ui.sources.lag import Lags
 from kstorm_ui.sources.report import Source, TopologyReport
+
+log = logging.getLogger(__name__)
 
 _FORGET_SECS: Final = 3600.0
 
@@ -42,12 +45,16 @@ class Collector:
     async def look(self) -> None:
         """Looks once."""
         try:
-            found = await asyncio.to_thread(self._ask)
+            self._learn(await asyncio.to_thread(self._ask))
         except KstormError as error:
             self.problem = str(error)
+        except Exception as error:
+            problem = f"the page could not look at {self.source}: {type(error).__name__}, see its log"
+            if problem != self.problem:
+                log.exception("looking at %s", self.source)
+            self.problem = problem
         else:
             self.problem = ""
-            self._learn(found)
         await self._tell()
 
     async def stop(self) -> None:
