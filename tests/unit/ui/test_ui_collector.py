@@ -1,13 +1,14 @@
 """The one that looks goes on to look, whatever it meets."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from kstorm.errors import ControlError
+from kstorm_ui import serve
 from kstorm_ui.collector import Collector
-from kstorm_ui.sources.report import TopologyReport
+from kstorm_ui.sources.report import ProcessReport, TopologyReport
 
 
 class Moody:
@@ -56,3 +57,26 @@ def test_what_cannot_be_taken_in_is_no_end_either() -> None:
         return collector.problem
 
     assert asyncio.run(look()) == "the page could not look at the moody source: ZeroDivisionError, see its log"
+
+
+def test_a_process_that_waits_for_kafka_has_no_lag_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `/status` says why it waits, and nothing of its tasks: so it is when a release is installed."""
+    asked: list[Mapping[str, int]] = []
+
+    class Asked:
+        def __init__(self, settings: object) -> None:
+            pass
+
+        def of(self, name: str, tasks: Mapping[str, int]) -> dict[str, dict[int, int]]:
+            asked.append(tasks)
+            return {"split": {0: 5}}
+
+    monkeypatch.setattr(serve, "Lag", Asked)
+    processes = [
+        ProcessReport("count-0", "count", {"pid": 1, "not_ready": "Kafka is away since 10:00"}, "", ""),
+        ProcessReport("split-0", "split", {"pid": 2, "kind": "bolt", "num_tasks": 4}, "", ""),
+        ProcessReport("sink-0", "sink", None, "is Pending", ""),
+    ]
+    report = TopologyReport("t", "here", [], processes, bootstrap="kafka:9092", zookeeper="zookeeper:2181")
+    assert serve.LagOfAll()(report) == {"split": {0: 5}}
+    assert asked == [{"split": 4}]
