@@ -31,12 +31,22 @@ def ended(code: int) -> tuple[int, bytes]:
     ).encode()
 
 
-def run_here(environ: Mapping[str, str]) -> Callable[[str, list[str]], Frames]:
-    """Really runs what is to be run in a pod, with the pod's variables."""
+def run_here(
+    environ: Mapping[str, str], read_input: Callable[[int], bytes] = lambda length: b""
+) -> Callable[[str, list[str]], Frames]:
+    """Really runs what is to be run in a pod, with the pod's variables; so much of its input is read as `--stdin` says."""
 
     def run(pod: str, command: list[str]) -> Frames:
         python = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-        done = subprocess.run(command, env={**python, **environ}, capture_output=True, check=False, timeout=120)
+        lengths = [int(word.removeprefix("--stdin=")) for word in command if word.startswith("--stdin=")]
+        done = subprocess.run(
+            command,
+            env={**python, **environ},
+            input=read_input(sum(lengths)),
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
         yield 1, done.stdout
         yield 2, done.stderr
         yield ended(done.returncode)
@@ -58,6 +68,21 @@ def serve_exec(handler: BaseHTTPRequestHandler, frames: Frames) -> None:
         _send(handler, _BINARY, bytes([channel]) + content)
     if channel == 3:
         _send(handler, _CLOSE, struct.pack("!H", 1000))
+
+
+def read_input(handler: BaseHTTPRequestHandler, length: int) -> bytes:
+    """So many bytes of the command's input, which clients send masked."""
+    found = b""
+    while len(found) < length:
+        kind, size = handler.rfile.read(2)
+        size &= 0x7F
+        if size == 126:
+            (size,) = struct.unpack("!H", handler.rfile.read(2))
+        mask, content = handler.rfile.read(4), handler.rfile.read(size)
+        plain = bytes(byte ^ mask[at % 4] for at, byte in enumerate(content))
+        assert (kind, plain[0]) == (_BINARY, 0)
+        found += plain[1:]
+    return found
 
 
 def _send(handler: BaseHTTPRequestHandler, kind: int, content: bytes) -> None:

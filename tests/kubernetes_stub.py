@@ -8,11 +8,12 @@ the test wants with the API server's own words. It starts no pod: a workload tha
 import json
 import re
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.exec_stub import Frames, ended, serve_exec
+from tests.exec_stub import Frames, ended, read_input, serve_exec
 from tests.http_stub import HttpStub
 
 Object = dict[str, Any]
@@ -37,6 +38,8 @@ class KubernetesStub(HttpStub):
         self.commands: list[tuple[str, list[str]]] = []
         """What was run in pods: pod and command."""
         self.on_exec: Callable[[str, list[str]], Frames] = lambda pod, command: iter([ended(0)])
+        self.read_input: Callable[[int], bytes] = lambda length: b""
+        """Reads so much of the input of what is being run."""
         self.on_scale: Callable[[str, int], object] = lambda name, replicas: None
         self.user = "operator"
         self.status: int | None = None
@@ -190,7 +193,7 @@ class KubernetesStub(HttpStub):
         if sub == "exec":
             command = query["command"].split("\0")
             self.commands.append((name, command))
-            return 101, lambda handler: serve_exec(handler, self.on_exec(name, command))
+            return 101, lambda handler: self._exec(handler, name, command)
         if method == "PATCH":
             self.patches.append((name, body))
             _merge(found, body)
@@ -201,6 +204,10 @@ class KubernetesStub(HttpStub):
                 self.pods = [pod for pod in self.pods if pod["metadata"]["labels"] != own]
             return 200, {"metadata": {"name": name}, "spec": {"replicas": 1}} if sub == "scale" else found
         return 200, found
+
+    def _exec(self, handler: BaseHTTPRequestHandler, pod: str, command: list[str]) -> None:
+        self.read_input = lambda length: read_input(handler, length)
+        serve_exec(handler, self.on_exec(pod, command))
 
     def _denial(self, verb: str, resource: str, where: dict[str, str | None]) -> str:
         group = where["group"] or ""

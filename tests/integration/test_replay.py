@@ -11,13 +11,14 @@ from confluent_kafka import Producer
 
 from kstorm.cli.__main__ import main
 from kstorm.cli.letters import record_of
-from kstorm.core.dead_letters import DeadLetter, key_of
+from kstorm.core.dead_letters import DeadLetter
 from kstorm.inspect.letters import fingerprint, left
-from kstorm.kafka.orders import Order, decode_order, encode_order
+from kstorm.kafka.orders import Order, decode_order
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
+from tests.integration import topologies
 from tests.integration.dead_letters import SECRET, Letters
 from tests.integration.engine import Engine, check_words, running
 
@@ -126,15 +127,10 @@ def test_a_spout_carries_orders_out(
         assert (letter.kind, letter.attempts, letter.component) == ("undecodable", 2, "sentences")
         engine.until(lambda: _outcomes(name, settings)[-1:] != [], 30, "an event says so")
         assert _outcomes(name, settings)[-1].startswith("failed again: cannot be deserialized")
-        mended = Order(
-            number=1,
-            topic=letter.topic,
-            partition=letter.partition,
-            offset=letter.offset,
-            value=b"three four",
-            attempts=letter.attempts,
-        )
-        write_topic(settings, f"{name}.__orders", [(key_of(letter, ""), encode_order(mended))])
+        code = f"{topologies.__name__}:wordcount"
+        words = ["dlq", "edit", "1", "--value", "three four", "--yes", "--topology", code]
+        with pytest.raises(SystemExit, match="0"):
+            main([*words, "--bootstrap", kafka.bootstrap])
         engine.until(lambda: _letters(engine, settings) == [], 60, "it is discarded")
         engine.until(lambda: _outcomes(name, settings)[-1] == "done", 30, "an event says so")
         assert check_words(engine, ["one two", "three four"]) == Counter()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from kstorm.cli.execution import execute
 from kstorm.cli.workloads import (
@@ -146,10 +146,11 @@ class Cluster:
             if rest:
                 yield rest.decode(errors="replace")
 
-    def execute(self, pod: Pod, command: Sequence[str]) -> int:
-        """Runs a command in its service's container, prints what that prints, and returns its exit code."""
+    def execute(self, pod: Pod, command: Sequence[str], given: bytes | None = None, out: TextIO | None = None) -> int:
+        """Runs a command in its service's container and returns its exit code; `given` is its input, and what it prints is printed,
+        or written to `out`."""
         with self._errors():
-            return execute(self._core, pod, command)
+            return execute(self._core, pod, command, given, out)
 
     def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
         """Deployments and StatefulSets, each with the word for what it is."""

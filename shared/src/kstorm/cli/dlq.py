@@ -1,11 +1,13 @@
-"""`kstorm dlq`: a topology's dead letters, to be read, grouped, replayed and discarded.
+"""`kstorm dlq`: a topology's dead letters, to be read, grouped, replayed, edited and discarded.
 
     kstorm dlq list --topology wordcount --group
     kstorm dlq show --topology wordcount 17
     kstorm dlq replay --topology wordcount --group 3f2a --rate 50
+    kstorm dlq edit --topology wordcount 17
     kstorm dlq discard --topology wordcount --group 3f2a --note "the products are gone"
 
-A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show` and `export` show what its message holds.
+A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show`, `export` and `edit` show
+what its message holds.
 """
 
 import re
@@ -16,6 +18,7 @@ from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.editing import ask, edit
 from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
 from kstorm.cli.letters import (
     chosen,
@@ -25,6 +28,7 @@ from kstorm.cli.letters import (
     now_ms,
     pages_of,
     read_letters,
+    read_one,
     read_whole,
     record_of,
     table_of,
@@ -96,7 +100,7 @@ def show(
 ) -> None:
     """Shows all of a letter, with what its message holds."""
     in_pod(options, "dlq show", {"raw": raw}, [number])
-    one = _one(options, number)
+    one = read_one(options.settings, options.name, number)
     if raw:
         print(json_of(one, whole=True))
         return
@@ -146,7 +150,7 @@ def discard(
     if dry_run:
         return
     if not yes:
-        _ask("discard", options.name, len(letters))
+        ask("discard", options.name, len(letters))
     afterwards = _when_deleted(options)
     write_topic(options.settings, topic_of(options.name), [(one.key, None) for one in letters])
     what = _named(letters) + (f" (group {group})" if group else "")
@@ -193,12 +197,15 @@ def replay(
     if dry_run:
         return
     if not yes:
-        _ask("replay", options.name, len(letters))
+        ask("replay", options.name, len(letters))
     order(options.settings, options.name, letters, rate=rate, note=note)
     what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} ordered"
     note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
     print(f"{outcome}: `kstorm events` says what became of each")
+
+
+app.command()(edit)
 
 
 @app.command()
@@ -258,7 +265,7 @@ def _far(
         code = run_far(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
         if code or dry_run:
             raise typer.Exit(code or 0)
-        _ask(verb, options.name, None)
+        ask(verb, options.name)
     in_pod(options, f"dlq {verb}", {**given, "yes": True}, numbers)
 
 
@@ -291,33 +298,11 @@ def _show_some(letters: Sequence[Numbered]) -> None:
         print(f"and {len(letters) - _MOST_NUMBERS:,} more")
 
 
-def _ask(verb: str, name: str, count: int | None) -> None:
-    if not sys.stdin.isatty():
-        raise ControlError(
-            f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
-        )
-    which = "these" if count is None else f"these {count:,}"
-    if not typer.confirm(f"{verb.capitalize()} {which} dead letters of {name}?"):
-        print("nothing was changed")
-        raise typer.Exit(1)
-
-
 def _when_deleted(options: TopologyOptions) -> str:
     topic = topic_of(options.name)
     if "compact" in Admin(options.settings).topic_settings([topic])[topic]["cleanup.policy"]:
         return "; Kafka deletes what they hold when it next compacts the topic"
     return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"
-
-
-def _one(options: TopologyOptions, number: int) -> Numbered:
-    """A letter. Raises `ControlError` if it is there no longer."""
-    found = [one for one in read_letters(options.settings, options.name, number).letters if one.number == number]
-    for one in read_whole(options.settings, options.name, found):
-        return one
-    raise ControlError(
-        f"{options.name!r} has no dead letter {number}: it was discarded, or replaced by a newer one of the same message, or there "
-        "never was one; `kstorm dlq list` shows those there are"
-    )
 
 
 def _selection(

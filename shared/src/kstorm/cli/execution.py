@@ -1,6 +1,7 @@
 """Runs a command in a pod, by Kubernetes' exec: what it prints is printed here, and its exit code is known.
 
-There is no terminal in between, so that output and errors stay apart and are what they would be in a pipe.
+There is no terminal in between, so that output and errors stay apart and are what they would be in a pipe. What is given to the
+command on its standard input has no end there: the protocol cannot tell one, so the command must know how long it is.
 """
 
 import codecs
@@ -12,22 +13,25 @@ from typing import Any, Final, TextIO
 from kstorm.cli.workloads import Pod
 from kstorm.errors import ControlError
 
+_STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _STATUS: Final = 3
+_CHUNK: Final = 16_384
 _LOOK_SECS: Final = 1.0
 """What was taken in while another stream was read is printed after so long, at the latest."""
 
 
-def execute(core: Any, pod: Pod, command: Sequence[str]) -> int:
-    """Returns the exit code. `core` is the client's `CoreV1Api`.
+def execute(core: Any, pod: Pod, command: Sequence[str], given: bytes | None = None, out: TextIO | None = None) -> int:
+    """Returns the exit code. `core` is the client's `CoreV1Api`; `given` goes to the command's input, `out` takes what it prints.
 
     Raises the client's `ApiException` if Kubernetes refuses, `OSError` if it cannot be reached, and `ControlError` if the command
     could not be started, or its end was not seen.
     """
-    session = _open(core, pod, command)
-    streams = {_STDOUT: _Text(sys.stdout), _STDERR: _Text(sys.stderr)}
+    session = _open(core, pod, command, stdin=given is not None)
+    streams = {_STDOUT: _Text(out or sys.stdout), _STDERR: _Text(sys.stderr)}
     try:
+        _give(session, pod, given or b"")
         while session.is_open():
             _await_more(session, pod)
             _print(session, streams)
@@ -37,7 +41,7 @@ def execute(core: Any, pod: Pod, command: Sequence[str]) -> int:
         session.close()
 
 
-def _open(core: Any, pod: Pod, command: Sequence[str]) -> Any:
+def _open(core: Any, pod: Pod, command: Sequence[str], *, stdin: bool) -> Any:
     from kubernetes.client import ApiException
     from kubernetes.stream import stream
 
@@ -48,7 +52,7 @@ def _open(core: Any, pod: Pod, command: Sequence[str]) -> Any:
             pod.namespace,
             command=[*command],
             container=pod.container,
-            stdin=False,
+            stdin=stdin,
             stdout=True,
             stderr=True,
             tty=False,
@@ -62,6 +66,16 @@ def _open(core: Any, pod: Pod, command: Sequence[str]) -> Any:
         answer = ApiException(status=status, reason=str(getattr(cause, "status_message", "")))
         answer.body = cause.resp_body
         raise answer from None
+
+
+def _give(session: Any, pod: Pod, given: bytes) -> None:
+    from websocket import WebSocketException
+
+    try:
+        for at in range(0, len(given), _CHUNK):
+            session.write_channel(_STDIN, given[at : at + _CHUNK])
+    except (OSError, WebSocketException) as error:
+        raise _unseen(pod, str(error)) from None
 
 
 class _Text:

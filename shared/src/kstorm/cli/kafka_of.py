@@ -7,7 +7,7 @@ in a pod, if there is a kubeconfig (`kstorm.cli.in_pod`).
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, TextIO
 
 import typer
 
@@ -67,9 +67,17 @@ class TopologyOptions:
 
 
 def run_far(
-    options: TopologyOptions, command: str, given: Mapping[str, Option], arguments: Sequence[object] = ()
+    options: TopologyOptions,
+    command: str,
+    given: Mapping[str, Option],
+    arguments: Sequence[object] = (),
+    *,
+    content: bytes | None = None,
+    out: TextIO | None = None,
 ) -> int | None:
-    """Runs `kstorm COMMAND` in a pod, with options by their names; its exit code. None if it is to be run here."""
+    """Runs `kstorm COMMAND` in a pod, with options by their names; its exit code. None if it is to be run here.
+
+    `content` is its standard input, without an end; `out` takes what it prints, in place of standard output."""
     if not options.is_far:
         return None
     cluster = open_cluster(options.namespace, options.context)
@@ -78,7 +86,7 @@ def run_far(
     except ControlError as error:
         raise ControlError(f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT") from None
     words = [*command.split(), f"--topology={options.name}", *_words(given), "--", *map(str, arguments)]
-    return PodCommand(cluster, workloads, "spout", "acker").run(*words)
+    return PodCommand(cluster, workloads, "spout", "acker").run(*words, given=content, out=out)
 
 
 def in_pod(

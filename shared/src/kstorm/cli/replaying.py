@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from kstorm.cli.letters import now_ms, read_whole
 from kstorm.cli.who import operator
-from kstorm.core.dead_letters import UNDECODABLE, DeadLetter, is_cut
+from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.inspect.letters import Numbered, kind_of
 from kstorm.kafka.orders import Order, encode_order
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
@@ -37,14 +39,22 @@ def order(settings: Settings, topology: str, letters: Sequence[Numbered], *, rat
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
         for place, one in enumerate(read_whole(settings, topology, letters)):
             after = begin + int(place * 1000 / rate) if rate else 0
-            yield one.key, encode_order(_order(one.number, one.letter, after, who, note))
+            yield one.key, encode_order(order_of(one, after=after, who=who, note=note))
 
     write_topic(settings, _topic(topology), records())
 
 
-def _order(number: int, letter: DeadLetter, after: int, who: str, note: str) -> Order:
+def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, note: str) -> None:
+    """Orders a letter's message with another value. Raises `BrokerError` if Kafka does not have the order."""
+    edited = replace(order_of(one, who=operator(), note=note), value=value)
+    write_topic(settings, _topic(topology), [(one.key, encode_order(edited))])
+
+
+def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
+    """The order to emit a letter's message; the letter has to be whole."""
+    letter = one.letter
     return Order(
-        number=number,
+        number=one.number,
         topic=letter.topic,
         partition=letter.partition,
         offset=letter.offset,

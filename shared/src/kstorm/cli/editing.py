@@ -1,0 +1,230 @@
+"""`kstorm dlq edit`: has a dead letter's message processed with another value.
+
+The editor is where the operator is, the scheme that checks the value where the topology's code is: here, or in a pod. A pod gets
+the value on standard input, as everybody on its node may read a command line.
+"""
+
+import base64
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
+
+import typer
+from msgspec.structs import replace
+
+from kstorm.cli.kafka_of import Option, TopologyOptions, run_far
+from kstorm.cli.letters import read_one
+from kstorm.cli.noting import note as note_event
+from kstorm.cli.options import with_options
+from kstorm.cli.replaying import order_edited, order_of, replayable
+from kstorm.errors import ConfigError, ControlError, NotYetError
+from kstorm.inspect.letters import Numbered
+from kstorm.kafka import KafkaSpout, ProcessingGuarantee
+from kstorm.kafka.scheme import Values, close_scheme, deserializer, open_scheme
+from kstorm.printable import printable
+from kstorm.runtime.service.settings import load_topology
+from kstorm.topology import Topology
+
+_EDITORS: Final = ("VISUAL", "EDITOR")
+_CODE: Final = "KSTORM_TOPOLOGY"
+_MOST_BYTES: Final = 1_000_000
+
+
+@with_options(TopologyOptions)
+def edit(
+    options: TopologyOptions,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
+    value: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The new value; else $EDITOR shows the old one.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with the new value.", exists=True)] = None,
+    stdin: Annotated[int | None, typer.Option(min=0, max=_MOST_BYTES, hidden=True)] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")] = False,
+) -> None:
+    """Has the spout emit a letter's message with another value, at its own coordinates. The scheme must be able to read it."""
+    if sum(each is not None for each in (value, file, stdin)) > 1:
+        raise ConfigError("give the new value by --value or by --file, or neither for an editor")
+    given = _given(value, file, stdin)
+    if options.is_far:
+        _far(options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run)
+    topology = _code(options)
+    one = read_one(options.settings, options.name, number)
+    spout = _spout(topology, one)
+    _check_replayable(options, one, force=force)
+    new = _edited(one.letter.value or b"") if given is None else given
+    if new == one.letter.value:
+        raise ControlError(
+            f"that is the value which {number} has, and nothing was ordered: `kstorm dlq replay` has it tried again"
+        )
+    tuples = _tuples(spout, one, new)
+    if dry_run or not yes:
+        _show(spout, tuples)
+    if dry_run:
+        return
+    if not yes:
+        ask("edit", options.name, 1)
+    order_edited(options.settings, options.name, one, new, note=note)
+    note_event(options.name, "edit", f"{number}", said=note, outcome="1 ordered", settings=options.settings)
+    print("1 ordered: `kstorm events` says what became of it")
+
+
+def ask(verb: str, name: str, count: int | None = None) -> None:
+    """Asks whether dead letters are meant; ends with exit code 1 if not. Raises `ControlError` if nobody is there."""
+    if not sys.stdin.isatty():
+        raise ControlError(
+            f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
+        )
+    which = "these" if count is None else f"these {count:,}"
+    if not typer.confirm(f"{verb.capitalize()} {which} dead letters of {name}?"):
+        print("nothing was changed")
+        raise typer.Exit(1)
+
+
+def _given(value: str | None, file: Path | None, stdin: int | None) -> bytes | None:
+    if value is not None:
+        return value.encode(errors="surrogateescape")
+    if file is not None:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"--file {file}: {error.strerror}") from None
+    if stdin is None:
+        return None
+    found = sys.stdin.buffer.read(stdin)
+    if len(found) < stdin:
+        raise ControlError(f"of the new value's {stdin} bytes only {len(found)} came, and nothing was ordered")
+    return found
+
+
+def _far(
+    options: TopologyOptions,
+    number: int,
+    value: bytes | None,
+    given: Mapping[str, Option],
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """The editor and the question here, all else in a pod; ends with the exit code."""
+    if value is None:
+        shown = io.StringIO()
+        if code := run_far(options, "dlq show", {"raw": True}, [number], out=shown):
+            raise typer.Exit(code)
+        value = _edited(base64.b64decode(json.loads(shown.getvalue()).get("value") or ""))
+    if len(value) > _MOST_BYTES:
+        raise ControlError(f"the new value has {len(value):,} bytes, and an order has at most {_MOST_BYTES:,}")
+    given = {**given, "stdin": len(value)}
+    if not yes or dry_run:
+        code = run_far(options, "dlq edit", {**given, "dry-run": True}, [number], content=value)
+        if code or dry_run:
+            raise typer.Exit(code or 0)
+        ask("edit", options.name, 1)
+    raise typer.Exit(run_far(options, "dlq edit", {**given, "yes": True}, [number], content=value) or 0)
+
+
+def _code(options: TopologyOptions) -> Topology:
+    """The topology itself. Raises `ConfigError` if only its name is known."""
+    reference = options.topology or ""
+    if ":" not in reference:
+        reference = os.environ.get(_CODE, "")
+    if ":" not in reference:
+        raise ConfigError(
+            f"a scheme of {options.name!r} has to check the new value, so its code is needed: give --topology MODULE:ATTR"
+        )
+    topology = load_topology(reference)
+    if topology.name != options.name:
+        raise ConfigError(
+            f"{_CODE} is {reference}, which is {topology.name!r}, not {options.name!r}: give --topology MODULE:ATTR"
+        )
+    return topology
+
+
+def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
+    """Whose message it is. Raises `ControlError` where another value makes no sense."""
+    name, number = one.letter.component, one.number
+    if topology.config.exactly_once:
+        raise ControlError(
+            f"{number} cannot be edited: exactly once, bolts give tuples up, and no spout can emit those. Produce a message "
+            "with the right value to the source topic, then `kstorm dlq discard` it"
+        )
+    spec = topology.components.get(name)
+    spout = None if spec is None else spec.component
+    if not isinstance(spout, KafkaSpout):
+        raise ControlError(
+            f"{number} cannot be edited: {name!r}, which gave it up, is no KafkaSpout of {topology.name!r}"
+        )
+    guarantee = spout.spout_config.processing_guarantee
+    if guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
+        raise ControlError(
+            f"{number} cannot be edited: {name!r} replays nothing, as its processing_guarantee is {guarantee}"
+        )
+    return spout
+
+
+def _check_replayable(options: TopologyOptions, one: Numbered, *, force: bool) -> None:
+    _, others = replayable(options.settings, options.name, [one], force=force)
+    for why in others:
+        raise ControlError(f"{one.number} cannot be edited: {why}")
+
+
+def _edited(old: bytes) -> bytes:
+    """What an editor makes of it. A newline that the editor puts behind a last line without one is left off."""
+    editor = next((found for name in _EDITORS if (found := os.environ.get(name))), None)
+    if editor is None:
+        raise ConfigError("EDITOR is not set: name your editor by it, or give the new value by --value or --file")
+    with TemporaryDirectory(prefix="kstorm-") as folder:  # nobody else may read it
+        path = Path(folder, "value")
+        path.write_bytes(old)
+        try:
+            code = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+            new = path.read_bytes()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"the editor {editor!r} cannot be used: {error}") from None
+    if code:
+        raise ControlError(f"the editor {editor!r} ended with exit code {code}, and nothing was ordered")
+    return new.removesuffix(b"\n") if not old.endswith(b"\n") else new
+
+
+def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
+    """What the scheme makes of it. Raises `ControlError` if it cannot be read."""
+    config = spout.spout_config
+    message = order_of(replace(one, letter=replace(one.letter, value=value))).message
+    wanted = len(config.scheme.output_fields.names)
+    open_scheme(config.scheme)
+    try:
+        tuples: list[Values] = list(deserializer(config.scheme, config.max_message_bytes)(message) or ())
+        widths = {len(values) for values in tuples}
+    except NotYetError as error:
+        raise ControlError(
+            f"the scheme cannot tell yet whether it can read the new value ({error}); nothing was ordered"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+        told = f"{type(error).__name__}: {error}"
+        raise ControlError(
+            f"the scheme of {one.letter.component!r} cannot read the new value: {told}; nothing was ordered"
+        ) from None
+    finally:
+        close_scheme(config.scheme)
+    if widths - {wanted}:
+        raise ControlError(
+            f"the scheme makes tuples of {sorted(widths)} values of it, not of {wanted}; nothing was ordered"
+        )
+    return tuples
+
+
+def _show(spout: KafkaSpout, tuples: Sequence[Values]) -> None:
+    names = spout.spout_config.scheme.output_fields.names
+    if not tuples:
+        print("no tuple: with this value there is nothing to process, and the letter is discarded")
+    for values in tuples:
+        print(printable(", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))))

@@ -1,0 +1,194 @@
+"""`kstorm dlq edit` on a real Kafka: the new value is checked by the scheme, ordered, and is on no command line."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.cli.__main__ import main
+from kstorm.kafka.orders import Order, decode_order
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.event_log import read_events
+from kstorm.runtime.kafka.one_partition import read_topic
+from tests.exec_stub import run_here
+from tests.integration.dead_letters import Letters
+from tests.kubernetes_stub import KubernetesStub
+
+Command = Callable[..., tuple[object, str, str]]
+CODE = """
+from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, SchemeAsMultiScheme, SpoutConfig
+from kstorm.testing import FeederSpout
+from kstorm.topology import Config, Fields, TopologyBuilder
+
+def made(**settings):
+    builder = TopologyBuilder({name!r}, Config(**settings))
+    scheme = SchemeAsMultiScheme(JsonScheme("item", "price"))
+    for id, guarantee in [("lines", "AT_LEAST_ONCE")] + [("once", "AT_MOST_ONCE")] * (not settings):
+        config = SpoutConfig(
+            KafkaHosts(), "orders", id=id, scheme=scheme, processing_guarantee=ProcessingGuarantee[guarantee]
+        )
+        builder.set_spout(id, KafkaSpout(config))
+    if not settings:
+        builder.set_spout("fed", FeederSpout(Fields("item")))
+    return builder.build()
+
+topology = made()
+def exact():
+    return made(topology_processing_guarantee="exactly_once")
+"""
+OLD = b'{"item": "cow", "price": "\xff"}'
+NEW = '{"item": "cow", "price": 7}'
+
+
+@pytest.fixture
+def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
+    return Letters(kafka, topic_prefix)
+
+
+@pytest.fixture
+def code(topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the module that has the topology."""
+    module = f"code_{abs(hash(topic_prefix))}"
+    (tmp_path / f"{module}.py").write_text(CODE.replace("{name!r}", repr(topic_prefix)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
+    for name in ("EDITOR", "VISUAL", "KSTORM_TOPOLOGY", "KSTORM_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    return module
+
+
+@pytest.fixture
+def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give the command: exit code, output, errors."""
+
+    def run(*words: str, topology: str = f"{code}:topology") -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["dlq", "edit", *words, "--topology", topology, "--bootstrap", kafka.bootstrap])
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
+    found = read_topic(letters.settings, f"{letters.name}.__orders")
+    return [(record.key(), decode_order(record.value() or b"")) for record in found]
+
+
+def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:
+    found = read_events(letters.settings, letters.name)
+    return [(event.who, event.verb, event.what, event.note, event.outcome) for event in found]
+
+
+def editor(tmp_path: Path, script: str) -> str:
+    """One that works by itself; `$1` is the file."""
+    path = tmp_path / "editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_value_is_ordered_once_the_scheme_reads_it(letters: Letters, edit: Command, tmp_path: Path) -> None:
+    """Who has edited is told, never what."""
+    letters.write(letters.letter(7, value=OLD, key=b"k", headers=[("a", "b")]))
+    code, shown, _ = edit("0", "--value", NEW, "--dry-run")
+    assert (code, shown) == (0, "item='cow', price=7\n")
+    code, _, complained = edit("0", "--value", '{"item": "cow"}', "--yes")
+    assert (code, "the scheme of 'lines' cannot read the new value" in complained) == (2, True)
+    code, _, complained = edit("0", "--value", NEW)
+    assert (code, "give --yes" in complained, orders(letters), said(letters)) == (2, True, [], [])
+    (tmp_path / "new").write_text(NEW)
+    code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
+    assert (code, shown) == (0, "1 ordered: `kstorm events` says what became of it\n")
+    ((key, order),) = orders(letters)
+    assert (key, order.value, order.key, order.headers) == (b"orders/3/7/lines", NEW.encode(), b"k", [("a", "b")])
+    assert (order.number, order.offset, order.attempts, order.replays, order.who) == (0, 7, 5, 1, "anna@laptop")
+    assert said(letters) == [("anna@laptop", "edit", "0", "a price", "1 ordered")]
+    assert "it is under way" in edit("0", "--value", NEW, "--yes")[2]
+
+
+def test_an_editor_shows_the_old_value(
+    letters: Letters, edit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file that is gone afterwards; the newline that many put at the end is not meant."""
+    letters.write(letters.letter(7, value=OLD))
+    assert "EDITOR is not set" in edit("0", "--yes")[2]
+    monkeypatch.setenv("EDITOR", editor(tmp_path, "exit 3"))
+    assert "ended with exit code 3, and nothing was ordered" in edit("0", "--yes")[2]
+    monkeypatch.setenv("EDITOR", editor(tmp_path, 'echo >> "$1"'))
+    assert "that is the value which 0 has" in edit("0", "--yes")[2]
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("VISUAL", editor(tmp_path, f'cp "$1" {seen}; echo "$1" > {seen}.path; echo \'{NEW}\' > "$1"'))
+    assert edit("0", "--yes")[0] == 0
+    assert seen.read_bytes() == OLD
+    assert not Path((tmp_path / "seen.path").read_text().strip()).exists()
+    assert [order.value for _, order in orders(letters)] == [NEW.encode()]
+
+
+def test_where_editing_makes_no_sense(letters: Letters, edit: Command, code: str) -> None:
+    """Each with a line that says why, and no order."""
+    letters.write(
+        letters.letter(1, value=OLD, component="fed"),
+        letters.letter(2, value=OLD, component="once"),
+        letters.letter(3, value=OLD, component="gone"),
+        letters.letter(-1, value=OLD, topic="", partition=-1),
+        letters.letter(5, value=OLD, replays=3),
+    )
+    given = ("--value", NEW, "--yes")
+    for number, why in enumerate(
+        (
+            "'fed', which gave it up, is no KafkaSpout",
+            "'once' replays nothing, as its processing_guarantee is",
+            "'gone', which gave it up, is no KafkaSpout",
+            "no message of a source topic",
+            "--force replays it",
+        )
+    ):
+        status, _, complained = edit(str(number), *given)
+        assert (status, why in complained, complained.count("\n")) == (2, True, 1), complained
+    assert "exactly once, bolts give tuples up" in edit("4", *given, topology=f"{code}:exact")[2]
+    assert "its code is needed" in edit("4", *given, topology=letters.name)[2]
+    assert "has no dead letter 9" in edit("9", *given)[2]
+    assert "by --value or by --file" in edit("4", "--value", "x", "--file", __file__)[2]
+    assert orders(letters) == []
+    assert edit("4", *given, "--force")[0] == 0
+
+
+@pytest.fixture
+def cluster(
+    kafka: EmbeddedKafka, letters: Letters, code: str, tmp_path: Path, monkeypatch: Any
+) -> Iterator[KubernetesStub]:
+    """Give a cluster with the topology, whose pods alone know Kafka and have the code."""
+    with KubernetesStub() as stub:
+        stub.add("lines", "spout", topology=letters.name)
+        variables = {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap, "KSTORM_TOPOLOGY": f"{code}:topology"}
+        stub.on_exec = run_here(variables, lambda length: stub.read_input(length))
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+        yield stub
+
+
+def test_a_pod_gets_the_value_on_its_standard_input(
+    cluster: KubernetesStub, letters: Letters, tmp_path: Path, monkeypatch: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And never on a command line, which all on the node may read; the editor is here."""
+
+    def run(*words: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["dlq", "edit", *words, "--topology", letters.name])
+        return ended.value.code, capfd.readouterr().out
+
+    long = json.dumps({"item": "é" * 100_000, "price": 7}, ensure_ascii=False)
+    (tmp_path / "long").write_text(long)
+    letters.write(letters.letter(7, value=OLD), letters.letter(8, value=OLD))
+    assert run("0", "--value", NEW, "--dry-run") == (0, "item='cow', price=7\n")
+    assert run("0", "--value", "no JSON", "--yes")[0] == 2
+    assert run("0", "--value", NEW)[0] == 2, "nobody is there to be asked"
+    assert orders(letters) == []
+    assert run("0", "--file", str(tmp_path / "long"), "--yes")[0] == 0
+    monkeypatch.setenv("EDITOR", editor(tmp_path, f'grep -q cow "$1" && echo \'{NEW}\' > "$1"'))
+    assert run("1", "--yes", "--note", "two words")[0] == 0
+    assert [order.value for _, order in orders(letters)] == [long.encode(), NEW.encode()]
+    assert said(letters)[-1] == ("anna@laptop", "edit", "1", "two words", "1 ordered")
+    assert not [command for _, command in cluster.commands if "cow" in " ".join(command)]
