@@ -108,6 +108,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("tls-sasl", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the pod of pipeline.maintain writes"),
     ("tls-sasl", {"pipeline": {"audit": {"enabled": True}, "storage": {"accessMode": "ReadWriteOncePod"}}}, "of pipeline.audit"),
     ("executors", {"pipeline": {"serviceAccount": {"create": False}}}, "pipeline.serviceAccount is neither made nor named"),
+    ("minimal", {"ui": {"enabled": True}}, "ui.enabled needs a login"),
+    ("prod", {"ui": {"existingSecret": {"name": "page"}}}, "ui.existingSecret.name and ui.userHeader are both set"),
+    ("prod", {"ui": {"serviceAccount": {"create": False}}}, "ui.serviceAccount.create is false"),
 ]  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """`./run demo` and `./run topology` as a user starts them, with few messages."""
 
 import json
+import re
 import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -93,18 +95,30 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventuall
 
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
-    """What is produced to its source topic comes out of its sink topic; Ctrl-C is its good end."""
+    """What is produced to its source topic comes out of its sink topic, and the page shows it; Ctrl-C is its good end."""
     with started("kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path) as topology:
         eventually(lambda: "kstorm.cli produce" in topology.said, 300)
         command = next(line for line in topology.said.splitlines() if "kstorm.cli produce" in line).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
+        [url] = re.findall(r"in a browser: (http://localhost:\d+/)", topology.said)
+        eventually(lambda: "wordcount" in text_of(url), 60)
         eventually(lambda: "acked " in topology.said, 120)  # words may come before the last process is ready
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)
         assert topology.process.wait(180) == 0, topology.said
     assert not psutil.wait_procs(alive, timeout=10)[1]
+
+
+def text_of(url: str) -> str:
+    """A page; empty while nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            found: bytes = answer.read()
+    except OSError:
+        return ""
+    return found.decode()
 
 
 def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:

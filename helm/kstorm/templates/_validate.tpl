@@ -9,6 +9,17 @@
 {{- if .Values.pipeline.enabled -}}
 {{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
 {{- end -}}
+{{- with .Values.ui -}}
+{{- if and .enabled (not .existingSecret.name) (not .userHeader) -}}
+{{- $wrong = append $wrong "ui.enabled needs a login: name a Secret with a token in ui.existingSecret.name, or the header of a proxy in front in ui.userHeader" -}}
+{{- end -}}
+{{- if and .existingSecret.name .userHeader -}}
+{{- $wrong = append $wrong "ui.existingSecret.name and ui.userHeader are both set: keep the login that you mean" -}}
+{{- end -}}
+{{- if and .enabled (not .serviceAccount.create) (not .serviceAccount.name) -}}
+{{- $wrong = append $wrong "ui.serviceAccount.create is false: name the account that there is in ui.serviceAccount.name" -}}
+{{- end -}}
+{{- end -}}
 {{- if $wrong -}}
 {{- fail (printf "these values cannot work:\n  - %s" (join "\n  - " $wrong)) -}}
 {{- end -}}

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kstorm.core.notes import MOST_NOTES, Note, note_of
+from kstorm.core.notes import MOST_NOTES, Note, note_of, place_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, pack_ids, unpack_ids
-from kstorm.errors import FailedException
+from kstorm.errors import FailedException, FrameError
 from tests.unit.core.acker import SPOUT, Acker
 from tests.unit.core.bolt_harness import Harness as BoltHarness
 from tests.unit.core.bolt_harness import Plain
@@ -31,6 +31,28 @@ def test_where_it_was_raised() -> None:
     assert note.message.startswith("Expecting property name")
     assert note.where.startswith("test_notes.py:")
     assert note_of(3, ValueError("never raised")).where == ""
+
+
+def test_one_error_of_kstorms_own_has_one_place() -> None:
+    """Whatever has led to it: by it, dead letters are grouped."""
+
+    def lead_to_it() -> None:
+        decode(AckFrame, b"no")
+
+    with pytest.raises(FrameError) as caught:
+        decode(AckFrame, b"no")
+    with pytest.raises(FrameError) as led:
+        lead_to_it()
+    assert _where(caught.value) == _where(led.value)
+    assert _where(led.value).startswith("wire.py:")
+
+
+def _where(error: BaseException) -> str:
+    """As if it was raised by kstorm alone."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return place_of(error.with_traceback(trace))
 
 
 def test_a_note_is_short_and_can_be_written() -> None:

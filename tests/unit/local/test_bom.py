@@ -1,14 +1,17 @@
 """The list of what an image is made of: what is in it, as CycloneDX."""
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kstorm.local import vendor
 from kstorm.local.images.bom import bill
 from kstorm.local.jars import KAFKA_SET, read_list
 
+ROOT = Path(__file__).parents[3]
 STATUS = """\
 Package: tini
 Status: install ok installed
@@ -40,6 +43,9 @@ def root(tmp_path: Path) -> Path:
     write(packages / "kstorm-0.1.0.dist-info/METADATA", METADATA.format("kstorm", "0.1.0", ""))
     write(packages / "own-1.dist-info/METADATA", METADATA.format("own", "1", "License-Expression: MIT\n"))
     write(packages / "pyspark/jars/zstd-jni-1.5.6-9.jar", "zstd")
+    vendored = packages / "kstorm_ui/static/vendor"
+    vendored.mkdir(parents=True)
+    shutil.copy(ROOT / vendor.PLACE / vendor.LOCK, vendored)
     write(tmp_path / "opt/java/release", 'IMPLEMENTOR="x"\nJAVA_VERSION="21.0.8"\n')
     (kafka,) = [jar for jar in read_list(KAFKA_SET) if jar.artifact == "kafka_2.13"]
     write(tmp_path / "opt/jars" / kafka.file_name, "kafka")
@@ -57,7 +63,21 @@ def test_everything_is_listed(root: Path) -> None:
     found = bill("kstorm-x", root)
     assert (found["bomFormat"], found["metadata"]["component"]["name"]) == ("CycloneDX", "kstorm-x")
     names = sorted(each["name"] for each in found["components"])
-    assert names == ["kafka_2.13", "kstorm", "openjdk", "own", "tini", "uvloop", "zstd-jni"]
+    assert names == [
+        "@dagrejs/dagre",
+        "htmx.org",
+        "kafka_2.13",
+        "kstorm",
+        "openjdk",
+        "own",
+        "tini",
+        "uplot",
+        "uvloop",
+        "zstd-jni",
+    ]
+    dagre = named(found, "@dagrejs/dagre")
+    assert dagre["purl"].startswith("pkg:npm/%40dagrejs/dagre@")
+    assert dagre["licenses"] == [{"expression": "MIT"}]
     references = [each["bom-ref"] for each in found["components"]]
     assert len(set(references)) == len(references)
 

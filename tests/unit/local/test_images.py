@@ -139,7 +139,7 @@ def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bolts"], "there is no target 'bolts': give some of spout, bolt, acker, pipeline, kafka, zookeeper"),
+        (["bolts"], "there is no target 'bolts': give some of spout, bolt, acker, ui, pipeline, kafka, zookeeper"),
         (["--tag", "a/b"], "--tag 'a/b': a tag has letters"),
         (["--topology", "no/Dockerfile"], "--topology no/Dockerfile: there is no such file"),
     ],

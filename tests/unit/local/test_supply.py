@@ -103,6 +103,7 @@ def test_a_licence_that_nobody_knows_or_wants_fails() -> None:
         allowed=frozenset({"MIT", "EPL-2.0"}),
         packages=(("free", "MIT"), ("choice", "AGPL-3.0-only OR MIT"), ("both", "MIT AND GPL-3.0-only")),
         jars=(),
+        scripts=(),
         exceptions=(("late", LATE),),
     )
     parts = [Part("package", name, "1", "lock") for name in ("free", "choice", "both", "new", "late")]

@@ -21,6 +21,7 @@ from kstorm.cli.probe import probe
 from kstorm.cli.produce import produce
 from kstorm.cli.rollout import restart, scale
 from kstorm.cli.trace import trace
+from kstorm.cli.ui import ui
 from kstorm.cli.values import values
 from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
@@ -45,6 +46,7 @@ for verb in (
     scale,
     restart,
     logs,
+    ui,
     activation.activate,
     activation.deactivate,
     activation.drain,

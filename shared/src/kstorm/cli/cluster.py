@@ -29,7 +29,8 @@ from kstorm.cli.workloads import (
 )
 from kstorm.errors import ControlError
 
-_WEB_PORT: Final = 6066
+WEB_PORT: Final = 6066
+"""Where a pod of a service has its pages."""
 _PATIENCE: Final = (5.0, 30.0)
 """Seconds to connect, and to wait for an answer."""
 _STATUS_PATIENCE: Final = (5.0, 5.0)
@@ -90,7 +91,7 @@ class Cluster:
         """What the pod's `/status` says, by the API server's proxy; None if the pod does not answer."""
         with self._errors(absent=(404, 500, 502, 503, 504)):
             answer = self._core.connect_get_namespaced_pod_proxy_with_path(
-                f"{pod.name}:{_WEB_PORT}",
+                f"{pod.name}:{WEB_PORT}",
                 pod.namespace,
                 "status",
                 _preload_content=False,

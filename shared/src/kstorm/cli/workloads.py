@@ -54,6 +54,8 @@ class Pod(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     node: str
+    address: str
+    """Its IP; empty until it has one."""
     phase: str
     ready: bool
     restarts: int
@@ -107,6 +109,7 @@ def pod_of(found: Any) -> Pod:
         namespace=found.metadata.namespace,
         name=found.metadata.name,
         node=found.spec.node_name or "",
+        address=found.status.pod_ip or "",
         phase="Terminating" if found.metadata.deletion_timestamp else found.status.phase or "",
         ready=bool(containers) and all(container.ready for container in containers),
         restarts=sum(container.restart_count for container in containers),

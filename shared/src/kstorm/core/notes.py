@@ -9,7 +9,12 @@ from kstorm.topology import Note as Note
 MOST_NOTES: Final = 100
 """In a frame."""
 _MOST_TYPE, _MOST_MESSAGE, _MOST_PLACE = 60, 200, 80
-_LIBRARIES: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+_LIBRARIES: Final = (
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"),
+    str(PurePath(__file__).parent.parent),
+)
 
 
 def note_of(task: int, error: BaseException) -> Note:
@@ -20,15 +25,17 @@ def note_of(task: int, error: BaseException) -> Note:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised: the innermost file and line that is no library's, or the innermost; empty if it was not raised."""
-    found, trace = "", error.__traceback__
+    """Where an error was raised: the innermost file and line that is neither a library's nor kstorm's; if there is none, the
+    innermost of all, so that one error has one place whatever has led to it; empty if it was not raised."""
+    own = innermost = ""
+    trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not found or trace.tb_next is None or not file.startswith(_LIBRARIES):
-            place = f"{PurePath(file).name}:{trace.tb_lineno}"
-            found = place if not found or not file.startswith(_LIBRARIES) else found
+        innermost = f"{PurePath(file).name}:{trace.tb_lineno}"
+        if not file.startswith(_LIBRARIES):
+            own = innermost
         trace = trace.tb_next
-    return found
+    return own or innermost
 
 
 def _cut(text: str, most: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kstorm.errors import LocalError
+from kstorm.local import running
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 from kstorm.local.supervisor import Supervisor
@@ -88,6 +89,7 @@ class LocalProcesses:
             self.workers.remove(worker)
         for number in range(len(have), processes):
             self.workers.append(self._launch(component, number))
+        self._tell()
 
     def of(self, component: str) -> list[Worker]:
         """The workers of a component, by number."""
@@ -105,11 +107,13 @@ class LocalProcesses:
                 self._supervisor.remove(worker.process, _STOP_SECONDS)
         self._supervisor.stop(_STOP_SECONDS)
         self.workers.clear()
+        running.remove(self.workdir)
 
     def kill(self) -> None:
         """Kills all at once. What was in flight is done again when the topology is started anew."""
         self._supervisor.stop(0)
         self.workers.clear()
+        running.remove(self.workdir)
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
         """`/status` of every worker by its name, asked side by side."""
@@ -129,6 +133,14 @@ class LocalProcesses:
             if time.monotonic() > deadline:
                 raise LocalError(f"{', '.join(waiting)} not ready after {timeout:.0f} s; {self._log_of(waiting[0])}")
             time.sleep(0.1)
+
+    def _tell(self) -> None:
+        """Who runs here, for the page."""
+        workers = (
+            running.RunningWorker(worker.name, worker.component, f"http://127.0.0.1:{worker.web_port}")
+            for worker in self.workers
+        )
+        running.write(self.workdir, running.describe(self.topology, self.bootstrap, self.zookeeper, workers))
 
     def _check_died(self, names: Iterable[str]) -> None:
         """A worker that refuses to start says why on its last line; trying again would not help."""

@@ -20,6 +20,7 @@ from kstorm.kafka import KafkaSpout
 from kstorm.local.cli import run_command
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.endpoints import Endpoints, open_endpoints
+from kstorm.local.page import page
 from kstorm.local.paths import run_directory
 from kstorm.local.topics import topic_names
 from kstorm.local.view import LiveView
@@ -53,6 +54,8 @@ class TopologyOptions:
     """ZooKeeper of the user's own; None: an embedded one."""
     workdir: Path | None = None
     """Folder that gets a folder for this run; None: `.kstorm/runs`."""
+    page: bool = True
+    """Whether to show it in a browser too."""
 
 
 def main() -> int:
@@ -88,7 +91,10 @@ def run(options: TopologyOptions, console: Console) -> int:
             topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
         )
         _print_how_to(console, endpoints, sources)
-        _run_processes(processes, console)
+        with page(directory, wanted=options.page) as url:
+            if url:
+                console.print(f"in a browser: {url}", highlight=False)
+            _run_processes(processes, console)
     return 0
 
 
@@ -150,6 +156,7 @@ def _options(arguments: argparse.Namespace) -> TopologyOptions:
         arguments.bootstrap,
         arguments.zookeeper,
         arguments.workdir,
+        not arguments.no_page,
     )
 
 
@@ -175,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--workdir", type=Path, metavar="DIR", help="gets a folder with this run's logs (default .kstorm/runs)"
     )
+    parser.add_argument("--no-page", action="store_true", help="do not show it in a browser too")
     return parser
 
 

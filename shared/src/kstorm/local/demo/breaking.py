@@ -28,7 +28,9 @@ class Death:
     starts: int
     """How often it had been started by then."""
     at: float
-    """When, in seconds of the caller's clock."""
+    """When that was decided, in seconds of the caller's clock."""
+    killed_at: float = 0.0
+    """When it was done, in seconds of Unix time."""
     back_after: float | None = None
     """Seconds until its next life was ready."""
 
@@ -74,7 +76,7 @@ class Breaker:
             random.uniform(0, _MOMENT_SECS)
         )  # not just when it has answered, which it does between two pieces of work
         process = worker.process
-        self.deaths.append(Death(worker, process.pid, process.starts, now))
+        self.deaths.append(Death(worker, process.pid, process.starts, now, time.time()))
         process.kill()
         return f"SIGKILL to {worker.name}, process {self.deaths[-1].pid}"
 

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +25,13 @@ from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo import corpus
 from kstorm.local.demo.audit import DemoFindings, Produced, audit, read_topic
 from kstorm.local.demo.feed import Feed
+from kstorm.local.demo.held import trace_of_held
 from kstorm.local.demo.load import LoadRun, UsageLog, offsets_stored
 from kstorm.local.demo.pipeline import Pipeline
 from kstorm.local.demo.report import DemoOutcome, Load, print_summary
 from kstorm.local.demo.topics import SOURCE_PARTITIONS, create_demo_topics
 from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
+from kstorm.local.page import page
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.local.view import LiveView
@@ -66,6 +68,8 @@ class DemoOptions:
     """ZooKeeper of the user's own; None: an embedded one."""
     workdir: Path | None = None
     """Folder that gets a folder for this run; None: `.kstorm/runs`."""
+    page: bool = True
+    """Whether to show it in a browser too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +108,19 @@ class Demo:
         )
         self._say(f"logs and tables of this run: {self._directory}")
         with self._servers() as endpoints, self._stage(endpoints) as stage:
-            load, produced = self._load(stage)
+            with page(self._directory, wanted=self._options.page) as url:
+                if url:
+                    self._say(f"in a browser, until the processes stop: {url}")
+                load, produced = self._load(stage)
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
+                held = trace_of_held(stage.topology, stage.settings, load.deaths)
                 tables, audited = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
             self._say(f"audit: {audited}")
         outcome = DemoOutcome(
             self._options.guarantee, load, findings, tables, audited, self._usage.result(), self._directory
         )
-        return self._finish(outcome)
+        return self._finish(outcome, held)
 
     @contextmanager
     def _servers(self) -> Iterator[Endpoints]:
@@ -202,8 +210,10 @@ class Demo:
         self._usage.processes.append(pipeline.process)
         return pipeline
 
-    def _finish(self, outcome: DemoOutcome) -> int:
+    def _finish(self, outcome: DemoOutcome, held: Sequence[str]) -> int:
         print_summary(outcome, self._console)
+        for line in held:
+            self._console.print(Text(line), soft_wrap=True)
         if self._options.report is not None:
             _write_report(self._options.report, outcome)
         faults = outcome.faults()

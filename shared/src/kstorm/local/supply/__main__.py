@@ -1,4 +1,5 @@
-"""`./run deps`: whether a package or a jar that kstorm takes from others has a known hole, or a licence that does not fit.
+"""`./run deps`: whether a package, a jar or a script that kstorm takes from others has a known hole, or a licence that does not
+fit.
 
 It exits with 1 for each that has no exception, for an exception past its day, and for one that nothing needs. Without a network the
 list of known holes is all that is looked at, and a line says so.
@@ -39,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in wrong:
         print(f"kstorm: {line}", file=sys.stderr)
     if not wrong:
-        print(f"{len(parts)} packages and jars, none with a known hole but {len(exceptions)} exceptions; {asked}")
+        print(
+            f"{len(parts)} packages, jars and scripts, none with a known hole but {len(exceptions)} exceptions; {asked}"
+        )
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""Asks the database of OSV, which knows Python's packages and Java's: every part by name and version, in a few requests.
+"""Asks the database of OSV, which knows Python's packages, Java's and npm's: every part by name and version, in a few requests.
 
 Where it cannot be reached there is one line that says so, and the list of known holes is all there is.
 """
@@ -16,7 +16,7 @@ from kstorm.local.supply.parts import Part
 
 ADDRESS: Final = "https://api.osv.dev"
 _AT_ONCE: Final = 500
-_ECOSYSTEMS: Final = {"package": "PyPI", "jar": "Maven"}
+_ECOSYSTEMS: Final = {"package": "PyPI", "jar": "Maven", "script": "npm"}
 
 
 class UnreachableError(LocalError):
@@ -26,7 +26,7 @@ class UnreachableError(LocalError):
 def ask(parts: Sequence[Part], address: str = "") -> list[Finding]:
     """What the database knows of these; jars whose group is not known are left out. Raises UnreachableError without an answer."""
     address = address or os.environ.get("KSTORM_OSV", ADDRESS)
-    known = [part for part in parts if part.kind == "package" or part.group]
+    known = [part for part in parts if part.kind != "jar" or part.group]
     some = (known[first : first + _AT_ONCE] for first in range(0, len(known), _AT_ONCE))
     return [finding for each in some for finding in _ask(each, address)]
 

@@ -24,11 +24,12 @@ class Licences:
     allowed: frozenset[str]
     packages: tuple[tuple[str, str], ...]
     jars: tuple[tuple[str, str], ...]
+    scripts: tuple[tuple[str, str], ...]
     exceptions: tuple[tuple[str, date], ...]
 
     def of(self, kind: Kind, name: str) -> str:
         """The licence of a part, an expression of SPDX's; empty if nobody has looked yet."""
-        lines = self.packages if kind == "package" else self.jars
+        lines = {"package": self.packages, "jar": self.jars, "script": self.scripts}[kind]
         return next((licence for pattern, licence in lines if fnmatchcase(name, pattern)), "")
 
     def allows(self, expression: str) -> bool:
@@ -42,10 +43,10 @@ def read(file: Path = LICENCES) -> Licences:
     found = tomllib.loads(file.read_text())
     lines = {
         kind: tuple((pattern, licence) for licence, patterns in found[kind].items() for pattern in patterns)
-        for kind in ("packages", "jars")
+        for kind in ("packages", "jars", "scripts")
     }
     exceptions = tuple((each["part"], each["until"]) for each in found.get("exception", ()))
-    return Licences(frozenset(found["allowed"]), lines["packages"], lines["jars"], exceptions)
+    return Licences(frozenset(found["allowed"]), lines["packages"], lines["jars"], lines["scripts"], exceptions)
 
 
 def complaints(parts: Iterable[Part], today: date, licences: Licences | None = None) -> list[str]:

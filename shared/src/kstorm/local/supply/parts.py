@@ -1,4 +1,4 @@
-"""The parts that kstorm is made of: Python packages of the lock, jars of the lists, and what `pyspark` ships."""
+"""The parts that kstorm is made of: packages of the lock, jars of the lists, what `pyspark` ships, and the page's scripts."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ from kstorm.errors import LocalError
 from kstorm.local.jars import KAFKA_SET, MENDED_SET, OLD_KAFKA_SET, S3_SET, SPARK_SET, read_list
 from kstorm.local.java import spark_home
 from kstorm.local.mend import name_and_version, unused
+from kstorm.local.vendor import LOCK, PLACE, read_lock
 
-Kind = Literal["package", "jar"]
+Kind = Literal["package", "jar", "script"]
 
 _SETS: Final = (KAFKA_SET, OLD_KAFKA_SET, SPARK_SET, S3_SET, MENDED_SET)
 _LOCKED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
@@ -20,7 +21,7 @@ _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """One package or jar in one version."""
+    """One package, jar or script in one version."""
 
     kind: Kind
     name: str
@@ -38,7 +39,8 @@ class Part:
 def all_parts(root: Path) -> list[Part]:
     """What the checkout in `root` takes from others."""
     files = (root / "requirements.lock", root / "build-requirements.txt")
-    return sorted({*(part for file in files for part in locked(file)), *listed(), *shipped(spark_home() / "jars")})
+    packages = (part for file in files for part in locked(file))
+    return sorted({*packages, *listed(), *shipped(spark_home() / "jars"), *vendored(root / PLACE)})
 
 
 def locked(file: Path) -> Iterator[Part]:
@@ -61,6 +63,12 @@ def shipped(folder: Path) -> Iterator[Part]:
         name, version = name_and_version(path.name)
         if name not in mended and not unused(path.name):
             yield Part("jar", name, version, "pyspark")
+
+
+def vendored(place: Path) -> Iterator[Part]:
+    """What the page has of npm's packages, by the lock of its folder."""
+    for package in read_lock(place):
+        yield Part("script", package.name, package.version, LOCK)
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -1,0 +1,49 @@
+"""Shows running topologies in a browser: `python -m kstorm_ui`, `kstorm-ui`, `./run ui`.
+
+With `--runs DIR` those of this machine, else those of a namespace on Kubernetes; without any option those of `.kstorm/runs`, if one
+runs there.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import KstormError
+from kstorm.local.running import find
+from kstorm.printable import printable
+from kstorm_ui.serve import serve
+from kstorm_ui.settings import UiSettings, from_environment
+
+_RUNS: Final = Path(os.environ.get("KSTORM_HOME", ".kstorm")) / "runs"
+
+
+def main() -> None:
+    """The entry point. A user's mistake ends in one line and exit code 2."""
+    try:
+        serve(_settings(from_environment()), lambda line: print(line, flush=True))
+    except KstormError as error:
+        print(f"kstorm ui: {printable(str(error))}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _settings(found: UiSettings) -> UiSettings:
+    parser = argparse.ArgumentParser(prog="kstorm-ui", description="Show running topologies in a browser.")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="the folder of a run of this machine, or of several")
+    parser.add_argument("--namespace", "-n", help="on Kubernetes; else the context's")
+    parser.add_argument("--context", help="of the kubeconfig; else its current one")
+    parser.add_argument("--port", type=int, help=f"where to listen; 0 for any that is free ({found.port})")
+    given: Mapping[str, object] = {
+        name: value for name, value in vars(parser.parse_args()).items() if value is not None
+    }
+    settings = replace(found, **given)  # type: ignore[arg-type]
+    if settings.runs is None and settings.namespace is None and settings.context is None and any(find(_RUNS)):
+        return replace(settings, runs=_RUNS)
+    return settings
+
+
+if __name__ == "__main__":
+    main()

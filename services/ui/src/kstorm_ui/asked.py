@@ -1,0 +1,30 @@
+"""What is asked only when somebody looks: of Kafka and ZooKeeper, beside the page's loop, once for all who look at that time."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from kstorm.errors import KstormError
+
+_KEPT_SECS: Final = 5.0
+
+
+class Asked:
+    """Answers by their names, each kept for five seconds; a question that is under way is waited for, not asked again."""
+
+    def __init__(self) -> None:
+        self._asked: dict[object, tuple[float, asyncio.Task[Any]]] = {}
+
+    async def answer(self, name: object, ask: Callable[[], Any]) -> tuple[Any, str]:
+        """The answer, and why there is none: empty if there is one."""
+        now = time.monotonic()
+        self._asked = {
+            key: each for key, each in self._asked.items() if now - each[0] < _KEPT_SECS or not each[1].done()
+        }
+        if name not in self._asked:
+            self._asked[name] = now, asyncio.create_task(asyncio.to_thread(ask))
+        try:
+            return await asyncio.shield(self._asked[name][1]), ""
+        except KstormError as error:
+            return None, str(error)

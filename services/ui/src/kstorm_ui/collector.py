@@ -1,0 +1,96 @@
+"""The one that looks, for all who watch: every two seconds, whether there are none of them or a hundred."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from kstorm.errors import KstormError
+from kstorm_ui.history import SAMPLE_SECS
+from kstorm_ui.memory import Memory
+from kstorm_ui.sources.lag import Lags
+from kstorm_ui.sources.report import Source, TopologyReport
+
+log = logging.getLogger(__name__)
+
+_FORGET_SECS: Final = 3600.0
+
+LagOf = Callable[[TopologyReport], Lags]
+"""What Kafka says of a topology; may wait, and is asked beside other topologies' figures, not beside its own."""
+
+
+class Collector:
+    """Looks until it is stopped. `problem` says why the last look failed, empty if it did not."""
+
+    def __init__(self, source: Source, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS) -> None:
+        self.source = source
+        self.problem = ""
+        self.memories: dict[str, Memory] = {}
+        """By topology. One that is gone is remembered for an hour, and says so."""
+        self._lag_of, self._every = lag_of, every
+        self._seen: dict[str, float] = {}
+        self._number = 0
+        self._changed = asyncio.Condition()
+        self._ended = False
+
+    async def run(self) -> None:
+        """Looks again and again; what a look takes is part of its two seconds."""
+        while not self._ended:
+            begun = time.monotonic()
+            await self.look()
+            await asyncio.sleep(max(0.1, self._every - (time.monotonic() - begun)))
+
+    async def look(self) -> None:
+        """Looks once."""
+        try:
+            self._learn(await asyncio.to_thread(self._ask))
+        except KstormError as error:
+            self.problem = str(error)
+        except Exception as error:
+            problem = f"the page could not look at {self.source}: {type(error).__name__}, see its log"
+            if problem != self.problem:
+                log.exception("looking at %s", self.source)
+            self.problem = problem
+        else:
+            self.problem = ""
+        await self._tell()
+
+    async def stop(self) -> None:
+        """Ends `run`, and all who follow."""
+        self._ended = True
+        await self._tell()
+
+    async def follow(self, patience: float) -> AsyncIterator[bool]:
+        """True for each look from now on; False if there was none for so many seconds."""
+        seen = self._number
+        while not self._ended:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news(seen), patience)
+            if not self._ended:
+                yield self._number != seen
+            seen = self._number
+
+    async def _news(self, seen: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._number != seen or self._ended)
+
+    def _ask(self) -> Mapping[str, tuple[TopologyReport, Lags]]:
+        return {report.name: (report, self._lag_of(report)) for report in self.source.look()}
+
+    def _learn(self, found: Mapping[str, tuple[TopologyReport, Lags]]) -> None:
+        now, clock = time.monotonic(), time.time()
+        for name, (report, lags) in found.items():
+            self.memories.setdefault(name, Memory(now)).learn(report, lags, now, clock)
+            self._seen[name] = now
+        for name, seen in list(self._seen.items()):
+            if name not in found:
+                self.memories[name].lost()
+                if now - seen > _FORGET_SECS:
+                    del self._seen[name], self.memories[name]
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._number += 1
+            self._changed.notify_all()

@@ -1,0 +1,106 @@
+"""Who may see the page, and what a browser may do with it.
+
+The rules: no script runs that is not a file of the page; nobody else's page may hold it, or be told of it; without a login it
+is shown to this machine alone, under this machine's own names.
+"""
+
+import hashlib
+import hmac
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kstorm_ui.settings import is_own
+
+COOKIE: Final = "kstorm_ui"
+_MOST_BYTES: Final = 4096
+_OPEN: Final = ("/livez", "/login", "/static/style.css", "/static/icon.svg")
+"""What is shown without a login: a health check, and what it takes to log in."""
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Guard:
+    """In front of everything: asks for the login, and puts the headers onto each answer."""
+
+    def __init__(self, app: ASGIApp, token: str, user_header: str) -> None:
+        self._app, self._token, self._user_header = app, token, user_header
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI wants it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        answer = self._refusal(scope) or self._app
+        await answer(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        path = scope["path"]
+        if self._user_header:
+            if path != "/livez" and not headers.get(self._user_header):
+                return PlainTextResponse("no user: come through the proxy that logs you in\n", 401)
+        elif self._token:
+            if path not in _OPEN and not self._knows(scope, headers):
+                return (
+                    RedirectResponse("/login", 303) if scope["method"] == "GET" else PlainTextResponse("log in\n", 401)
+                )
+        elif not is_own(_host(headers)):
+            # Else a page of anybody's could read this one, by a name of its own that leads to this machine.
+            return PlainTextResponse("without a login the page answers to localhost and 127.0.0.1 alone\n", 421)
+        if scope["method"] not in ("GET", "HEAD") and not _same_origin(headers):
+            return PlainTextResponse("this came from another page\n", 403)
+        return None
+
+    def _knows(self, scope: Scope, headers: Headers) -> bool:
+        given = headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if given and hmac.compare_digest(given.encode(), self._token.encode()):
+            return True
+        cookie = Request(scope).cookies.get(COOKIE, "")
+        return hmac.compare_digest(cookie.encode(), ticket(self._token).encode())
+
+
+def ticket(token: str) -> str:
+    """What a browser keeps of the token: not the token."""
+    return hmac.new(token.encode(), b"kstorm ui, ticket 1", hashlib.sha256).hexdigest()
+
+
+async def given_token(request: Request) -> str:
+    """What the form of the login has; empty if that is no form."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            return ""
+    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+
+
+def _host(headers: Headers) -> str:
+    return urlsplit(f"//{headers.get('host', '')}").hostname or ""
+
+
+def _same_origin(headers: Headers) -> bool:
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc == headers.get("host")

@@ -1,0 +1,111 @@
+"""Runs the page: opens its source, finds its port, says where it is, and serves until it is told to stop."""
+
+import socket
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Final
+
+import uvicorn
+
+from kstorm.cli.cluster import open_cluster
+from kstorm.errors import ConfigError, KstormError
+from kstorm.runtime.service.settings import Settings
+from kstorm_ui.app import make_app
+from kstorm_ui.collector import Collector
+from kstorm_ui.settings import UiSettings, settings_of
+from kstorm_ui.sources.kubernetes import KubernetesSource
+from kstorm_ui.sources.lag import Lag, Lags
+from kstorm_ui.sources.local import LocalSource
+from kstorm_ui.sources.report import Source, TopologyReport
+
+_STOP_SECS: Final = 3
+_SILENT_SECS: Final = 30.0
+_VIEWERS: Final = 256
+"""Connections at a time; one more gets a 503."""
+
+
+def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
+    """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
+    server = PageServer(Collector(_source(settings), LagOfAll()), settings.token(), settings.user_header)
+    listener = _listen(settings)
+    host, port = listener.getsockname()[:2]
+    say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
+    server.run(sockets=[listener])
+
+
+class PageServer(uvicorn.Server):
+    """Serves the page. Whoever watches is let go at its end, as uvicorn would wait for them."""
+
+    def __init__(self, collector: Collector, token: str, user_header: str) -> None:
+        self._collector = collector
+        super().__init__(
+            uvicorn.Config(
+                make_app(collector, token, user_header),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=_VIEWERS,
+                timeout_graceful_shutdown=_STOP_SECS,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called when it is to stop."""
+        await self._collector.stop()
+        await super().shutdown(sockets)
+
+
+def _source(settings: UiSettings) -> Source:
+    if settings.runs is not None:
+        if not settings.runs.is_dir():
+            raise ConfigError(f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology")
+        return LocalSource(settings.runs)
+    cluster = open_cluster(settings.namespace, settings.context)
+    return KubernetesSource(cluster, inside=not cluster.context)
+
+
+def _listen(settings: UiSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen at {settings.host}:{settings.port} ({error.strerror}): give another --port, or 0 for any"
+        ) from None
+    return listener
+
+
+class LagOfAll:
+    """Asks the Kafka of each topology. One that does not answer leaves its lags unknown, and is left alone for half a minute: else
+    each look would wait for it."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Lag] = {}
+        self._silent: dict[str, float] = {}
+
+    def __call__(self, report: TopologyReport) -> Lags:
+        """As `kstorm_ui.collector.LagOf`."""
+        settings = settings_of(report.bootstrap, report.zookeeper)
+        if settings is None or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS:
+            return {}
+        tasks = {
+            process.component: int(process.status["num_tasks"])
+            for process in report.processes
+            if process.status is not None and "num_tasks" in process.status and process.status.get("kind") != "spout"
+        }  # one that waits for Kafka tells nothing of its tasks
+        try:
+            found = self._client(settings).of(report.name, tasks)
+        except KstormError:
+            found = {}
+        if tasks and not found:
+            self._silent[settings.bootstrap_servers] = monotonic()
+        return found
+
+    def _client(self, settings: Settings) -> Lag:
+        if settings.bootstrap_servers not in self._clients:
+            self._clients[settings.bootstrap_servers] = Lag(settings)
+        return self._clients[settings.bootstrap_servers]

@@ -1,0 +1,20 @@
+"""Asks a service for its `/status`."""
+
+import json
+import urllib.request
+from typing import Any, Final
+
+_PATIENCE_SECS: Final = 1.5
+_MOST_BYTES: Final = 4_000_000
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def ask(url: str) -> dict[str, Any] | None:
+    """What the service at `http://host:port` says; None if it does not answer, or not in JSON."""
+    try:
+        with _direct.open(f"{url}/status", timeout=_PATIENCE_SECS) as answer:
+            found = json.loads(answer.read(_MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

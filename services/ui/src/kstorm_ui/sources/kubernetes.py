@@ -1,0 +1,59 @@
+"""Topologies on Kubernetes: a namespace's workloads that the chart labels, and their pods' `/status` by the API server."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from kstorm.cli.cluster import WEB_PORT, Cluster
+from kstorm.cli.workloads import Pod, Workload
+from kstorm.topology.topology import ACKER_COMPONENT
+from kstorm_ui.sources.asking import ask
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
+
+_AT_ONCE: Final = 16
+
+
+class KubernetesSource:
+    """One namespace. Needs the verb list on deployments, statefulsets and pods; from outside also get on pods/proxy. `inside`: pods
+    are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in."""
+
+    def __init__(self, cluster: Cluster, *, inside: bool) -> None:
+        self._cluster, self._inside = cluster, inside
+
+    def __str__(self) -> str:
+        return str(self._cluster)
+
+    def look(self) -> Sequence[TopologyReport]:
+        """Asks every pod, some side by side. Raises `ControlError` if Kubernetes does not answer."""
+        by_topology: dict[str, list[Workload]] = {}
+        for workload in self._cluster.workloads():
+            by_topology.setdefault(workload.topology, []).append(workload)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return [self._report(name, found, pool) for name, found in by_topology.items()]
+
+    def _report(self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor) -> TopologyReport:
+        pods = [(workload, pod) for workload in workloads for pod in self._cluster.pods(workload)]
+        pages = pool.map(self._page, (pod for _, pod in pods))
+        processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
+        components = [ComponentReport(_id(each), each.kind, each.replicas) for each in workloads]
+        return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes)
+
+    def _page(self, pod: Pod) -> Mapping[str, object] | None:
+        if not self._inside:
+            return self._cluster.status(pod)
+        host = f"[{pod.address}]" if ":" in pod.address else pod.address
+        return ask(f"http://{host}:{WEB_PORT}") if host else None
+
+
+def _process(workload: Workload, pod: Pod, page: Mapping[str, object] | None) -> ProcessReport:
+    trouble = "" if page is not None else pod.trouble or _phase(pod)
+    return ProcessReport(pod.name, _id(workload), page, trouble, pod.node)
+
+
+def _phase(pod: Pod) -> str:
+    return "does not answer" if pod.phase == "Running" else f"is {pod.phase or 'not there yet'}"
+
+
+def _id(workload: Workload) -> str:
+    """A label may not begin with an underscore, so there the ackers have another name."""
+    return ACKER_COMPONENT if workload.kind == "acker" else workload.component

@@ -1,0 +1,49 @@
+"""How far a KafkaSpout has read each partition of its topic: as `kstorm offsets show` says, from Kafka and ZooKeeper."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kstorm.cli.reading import Reading
+from kstorm.cli.source_log import open_log
+from kstorm.kafka import KafkaHosts, SpoutConfig
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.zookeeper.nodes import open_nodes
+
+
+class PartitionState(msgspec.Struct, frozen=True):
+    """One partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    stored: int | None
+    """The stored offset: the lowest message that is not finished; None if none was stored yet."""
+    owner: str
+    """Who reads it; empty if nobody does."""
+
+    @property
+    def lag(self) -> int | None:
+        """Messages from the stored offset to the end."""
+        return None if self.stored is None else max(0, self.end - max(self.stored, self.start))
+
+
+def partitions_of(settings: Settings, topology: str, topic: str, path: str) -> Sequence[PartitionState]:
+    """Of the spout whose offsets are at `path`. Raises `KstormError` if Kafka or ZooKeeper do not say."""
+    root, _, id = path.rpartition("/")
+    config = SpoutConfig(KafkaHosts(), topic, root, id)
+    reading = Reading(config, settings, TopologyRef(topology, topology))
+    with (
+        open_nodes(settings.zookeeper, config.zk_path_of, settings.zookeeper_auth, settings.zookeeper_tls) as nodes,
+        open_log(reading) as log,
+    ):
+        found = []
+        for place, there in log.partitions().items():
+            node = nodes.read(place)
+            stored = None if node.stored is None else node.stored.offset
+            found.append(
+                PartitionState(place.topic, place.partition, there.start, there.end, stored, node.holder or "")
+            )
+        return found

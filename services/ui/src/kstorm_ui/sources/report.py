@@ -1,0 +1,69 @@
+"""What a source says of a topology at one moment, whatever the source."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+
+class ProcessReport(msgspec.Struct, frozen=True):
+    """One process of a component."""
+
+    name: str
+    component: str
+    status: Mapping[str, Any] | None
+    """What its `/status` says; None if it does not answer."""
+    trouble: str = ""
+    """Why it does not answer, as far as the source knows."""
+    place: str = ""
+    """The node that it runs on; empty if that says nothing."""
+
+
+class ComponentReport(msgspec.Struct, frozen=True):
+    """A component: how many processes there should be, and what was declared where that is known."""
+
+    component: str
+    kind: str
+    """`spout`, `bolt` or `acker`."""
+    processes: int
+    topic: str = ""
+    """The source topic of a KafkaSpout, where it is known."""
+    offsets: str = ""
+    """Where ZooKeeper has that spout's offsets."""
+
+
+class EdgeReport(msgspec.Struct, frozen=True):
+    """Who reads what of whom, as the topology declares it."""
+
+    source: str
+    stream: str
+    target: str
+    grouping: str = ""
+
+
+class TopologyReport(msgspec.Struct, frozen=True):
+    """A topology that runs, or should."""
+
+    name: str
+    place: str
+    """`this machine`, or the namespace."""
+    components: Sequence[ComponentReport]
+    processes: Sequence[ProcessReport]
+    edges: Sequence[EdgeReport] = ()
+    """Empty where the source cannot know them: then `/status` tells."""
+    bootstrap: str = ""
+    """Kafka's bootstrap servers, where the source knows them; else those of the settings."""
+    zookeeper: str = ""
+    """ZooKeeper, in the same way."""
+
+
+class Source(Protocol):
+    """Something that knows topologies. `look` may wait, and raises `KstormError` if it can say nothing at all."""
+
+    def look(self) -> Sequence[TopologyReport]:
+        """How everything stands now."""
+        ...
+
+    def __str__(self) -> str:
+        """Where it looks, for people."""
+        ...

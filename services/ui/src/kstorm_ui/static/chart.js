@@ -1,0 +1,53 @@
+// Charts of the last hour by uPlot. The server has the past; each sample adds a point. A table on the page says the same.
+const COLOURS = ["--first", "--second", "--third"];
+const HOUR = 3600;
+
+export function startCharts() {
+  document.querySelectorAll(".plot").forEach((place) => start(place));
+}
+
+async function start(place) {
+  const keys = place.dataset.keys.split(" ");
+  const names = place.dataset.names.split("|");
+  const found = await (await fetch(place.dataset.history)).json();
+  const now = Date.now() / 1000;
+  const columns = [found.ago.map((ago) => now + ago), ...keys.map((key) => found[key])];
+  let plot = draw(place, columns, names);
+  document.addEventListener("sample", (event) => {
+    const point = JSON.parse(event.detail.data).point;
+    const now = Date.now() / 1000;
+    if (!point || now - (columns[0].at(-1) ?? 0) < 1) return; // the first comes at once, and was in the past already
+    columns[0].push(now);
+    keys.forEach((key, number) => columns[number + 1].push(point[key] ?? null));
+    while (columns[0][0] < columns[0].at(-1) - HOUR) columns.forEach((column) => column.shift());
+    plot.setData(columns);
+  });
+  const again = () => { plot.destroy(); plot = draw(place, columns, names); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: 180 })).observe(place);
+}
+
+function draw(place, columns, names) {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const series = names.map((label, number) => ({
+    label,
+    stroke: colour(COLOURS[number]),
+    width: 2,
+    points: { show: false },
+    dash: number ? [8 / number, 4] : undefined, // told apart without colour too
+    value: (_, value) => (value == null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
+  }));
+  const options = {
+    width: place.clientWidth,
+    height: 180,
+    series: [{ label: "at", value: (_, moment) => (moment == null ? "–" : clock(moment)) }, ...series],
+    axes: [{ ...axis, values: (_, moments) => moments.map(clock) }, { ...axis, size: 70 }],
+    scales: { y: { range: (_, low, high) => [0, Math.max(1, high || 0)] } },
+  };
+  return new uPlot(options, columns, place);
+}
+
+function clock(moment) {
+  return new Date(moment * 1000).toTimeString().slice(0, 8);
+}

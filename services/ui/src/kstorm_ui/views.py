@@ -1,0 +1,137 @@
+"""What each page shows, made of a topology's state: for the templates, and for the scripts that draw."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from kstorm.runtime.service.figures import Figures
+from kstorm_ui import texts
+from kstorm_ui.history import Point
+from kstorm_ui.memory import Memory
+from kstorm_ui.state import ComponentState, EdgeState, TaskState, TopologyState
+from kstorm_ui.windows import Window
+
+_SKEW: Final = 3.0
+_ROWS: Final = 10
+
+
+def health(state: TopologyState) -> str:
+    """In a sentence, how the topology is; the same as long as nothing changes, since it is read out."""
+    if not state.answered:
+        return "It is not found any more; what stands here is the last that was seen."
+    if state.troubles or state.missing:
+        parts = [f"{name}: {why}" for name, why in state.troubles]
+        parts += [f"{component} has fewer processes than it should" for component in state.missing]
+        return f"Not there or not ready: {'; '.join(parts)}."
+    return f"All {sum(map(len, state.processes.values()))} processes do their share."
+
+
+def held(state: TopologyState) -> Sequence[str]:
+    """What holds it back, a sentence each."""
+    found = dict.fromkeys(f"{edge.source} → {edge.target}: {edge.held}" for edge in state.edges if edge.held)
+    return [*found, *(advice for each in state.components if (advice := _acker_advice(each)))]
+
+
+def rows(state: TopologyState, window: Window) -> Iterator[tuple[ComponentState, Figures]]:
+    """The components, each with its figures in the window."""
+    for each in state.components:
+        yield each, window.figures.get(each.component, Figures())
+
+
+def skew(tasks: Sequence[TaskState]) -> float | None:
+    """How much more the busiest task has than the middle one; None if the tasks do not tell, or have nothing."""
+    loads = [task.executed if task.executed is not None else task.emitted for task in tasks]
+    known = [load for load in loads if load is not None]
+    middle = median(known) if known else 0
+    return max(known) / middle if middle else None
+
+
+def skewed(value: float | None) -> bool:
+    """Whether that is worth a word."""
+    return value is not None and value > _SKEW
+
+
+def graph(state: TopologyState) -> dict[str, Any]:
+    """For the script that draws the graph."""
+    return {
+        "nodes": [_node(state.name, each) for each in state.components],
+        "edges": [_edge(each) for each in state.edges],
+    }
+
+
+def chart(memory: Memory, components: Sequence[str], keys: Sequence[str]) -> dict[str, list[float | None]]:
+    """Columns for a chart, `ago` in seconds before the newest sample; values are summed over the components."""
+    found: dict[float, list[Point]] = {}
+    for component in components:
+        for at, point in memory.history.points(component):
+            found.setdefault(at, []).append(point)
+    newest = max(found, default=0.0)
+    columns: dict[str, list[float | None]] = {"ago": [at - newest for at in sorted(found)]}
+    for key in keys:
+        columns[key] = [_total(found[at], key) for at in sorted(found)]
+    return columns
+
+
+def last_minutes(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, float | None]]:
+    """The chart as a table: its newest value of each of the last minutes, the newest first."""
+    found: dict[int, dict[str, float | None]] = {}
+    for position, ago in enumerate(columns["ago"]):
+        assert ago is not None
+        found[int(-ago // 60)] = {key: values[position] for key, values in columns.items()}
+    return [found[minute] for minute in sorted(found)[:_ROWS]]
+
+
+def spouts(state: TopologyState) -> list[str]:
+    """The ids of the spouts."""
+    return [each.component for each in state.components if each.kind == "spout"]
+
+
+def _total(points: Sequence[Point], key: str) -> float | None:
+    values = [value for point in points if (value := getattr(point, key)) is not None]
+    return sum(values) if values else None
+
+
+def _acker_advice(state: ComponentState) -> str:
+    late = state.behind is not None and state.behind > 5
+    if state.kind == "acker" and (late or (state.busy or 0) > 0.95):
+        what = f"is {texts.age(state.behind)} behind" if late else f"is {texts.share(state.busy)} busy"
+        return f"{state.component} {what}: add ackers"
+    return ""
+
+
+def _node(topology: str, state: ComponentState) -> dict[str, Any]:
+    rate = state.emit_rate if state.kind == "spout" else state.execute_rate
+    up = f"{state.ready}/{state.processes}"
+    facts = [f"{texts.rate(rate)}/s", f"up {up}"]
+    if state.lag is not None:
+        facts.append(f"lag {texts.count(state.lag)}")
+    spoken = [f"{state.component}, {state.kind}", f"{texts.rate(rate)} tuples a second", f"{up} processes ready"]
+    if state.lag is not None:
+        spoken.append(f"{texts.count(state.lag)} records behind")
+    return {
+        "id": state.component,
+        "name": texts.shown(state.component),
+        "kind": state.kind,
+        "href": texts.path("t", topology, "c", state.component),
+        "facts": facts,
+        "label": texts.shown(", ".join(spoken)),
+        "down": state.ready < state.processes,
+    }
+
+
+def _edge(state: EdgeState) -> dict[str, Any]:
+    about = "" if state.counted else "emitted in all, "
+    streams = ", ".join(
+        f"{stream} ({grouping})" if grouping else stream
+        for stream, grouping in zip(state.streams, state.groupings, strict=True)
+    )
+    says = f"{state.source} to {state.target}: {about}{texts.rate(state.rate)} tuples a second; {streams}"
+    return {
+        "source": state.source,
+        "target": state.target,
+        "rate": state.rate,
+        "counted": state.counted,
+        "text": f"{'' if state.counted else '≤ '}{texts.rate(state.rate)}/s",
+        "held": texts.shown(state.held),
+        "label": texts.shown(f"{says}; held back: {state.held}" if state.held else says),
+    }

@@ -1,0 +1,52 @@
+"""The windows of Storm's UI: ten minutes, three hours, a day, all time; and how far what is remembered reaches into each."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kstorm.runtime.service.figures import Figures, format_age
+from kstorm_ui.memory import Memory
+
+ALL: Final = "all"
+WINDOWS: Final[Mapping[str, tuple[str, float | None]]] = {
+    "600": ("10 min", 600.0),
+    "10800": ("3 h", 10_800.0),
+    "86400": ("1 day", 86_400.0),
+    ALL: ("all time", None),
+}
+"""By their names in a URL: what to call each, and its seconds."""
+_SLACK_SECS: Final = 90.0
+"""Windows begin at a whole minute of what is remembered."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What was counted in a window, by component."""
+
+    key: str
+    figures: Mapping[str, Figures]
+    says: str
+    """How far it reaches, for people."""
+
+
+def window(memory: Memory, key: str, now: float) -> Window:
+    """The window of that name, of a topology; the whole time for a name that there is not."""
+    key = key if key in WINDOWS else ALL
+    label, secs = WINDOWS[key]
+    if secs is None:
+        return Window(key, memory.totals, "Counts since each process first started, as far as this page has seen.")
+    before = memory.history.before(now - secs)
+    since, figures = before if before is not None else (now, {})
+    shown = {name: total - figures[name] if name in figures else total for name, total in memory.totals.items()}
+    shown = {name: _now_pending(each, memory.totals[name]) for name, each in shown.items()}
+    span = now - since
+    if span >= secs:
+        return Window(key, shown, f"Counts of the last {format_age(span)}.")
+    return Window(
+        key, shown, f"The page has watched for {format_age(span)}, so these are counts of that time, not of {label}."
+    )
+
+
+def _now_pending(figures: Figures, total: Figures) -> Figures:
+    """Pending is no count: it is how many there are now."""
+    return figures + Figures(pending=total.pending - figures.pending)

@@ -1,0 +1,34 @@
+"""`kstorm ui`: shows the topologies of a namespace in a browser, from this machine, with the user's own kubeconfig and rights.
+
+    kstorm ui --namespace streams
+
+The page is a package of its own, kstorm-service-ui; nobody but this machine reaches it.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kstorm.cli.finding import Context, Namespace
+from kstorm.errors import ConfigError
+
+
+def ui(
+    namespace: Namespace = None,
+    context: Context = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", metavar="DIR", help="What runs on this machine instead: the folder of its runs."),
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Where to listen; 0: any that is free.")] = None,
+) -> None:
+    """Shows topologies in a browser, until Ctrl-C."""
+    if importlib.util.find_spec("kstorm_ui") is None:
+        raise ConfigError("the page is a package of its own, which is not installed: install kstorm-service-ui")
+    given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606 - the same Python, no shell

@@ -1,0 +1,61 @@
+"""The page of a release: off unless it is asked for, with a login, and with rights to look and nothing else."""
+
+from kstorm_ui.settings import UiSettings
+from tests.chart.conftest import Objects, Render, one
+
+_ON = {"ui": {"enabled": True, "existingSecret": {"name": "page"}}}
+
+
+def named(objects: Objects, kind: str) -> list[str]:
+    return [each["metadata"]["name"] for each in objects if each["kind"] == kind]
+
+
+def test_without_being_asked_for_there_is_none(render: Render) -> None:
+    """Nor an account, nor a policy."""
+    assert not [each for each in render() if each["metadata"]["name"].endswith("-ui")]
+
+
+def test_its_role_lets_it_look_and_nothing_else(render: Render) -> None:
+    """Workloads and pods may be listed, of its own namespace; no Secret, no log, no proxy to what a pod serves."""
+    rules = one(render(_ON), "Role", "wordcount-ui")["rules"]
+    allowed = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    assert allowed == {("deployments", "list"), ("statefulsets", "list"), ("pods", "list")}
+    assert "wordcount-ui" not in named(render(_ON), "ClusterRole")
+
+
+def test_its_token_is_its_own(render: Render) -> None:
+    """The pod's account is not that of the topology's pods, and the token for people comes from a file."""
+    objects = render(_ON)
+    pod = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("wordcount-ui", True)
+    container = pod["containers"][0]
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    assert environment["KSTORM_UI_TOKEN_FILE"] == "/etc/kstorm/ui/token"
+    known = {f"KSTORM_UI_{name.upper()}" for name in UiSettings.__dataclass_fields__}
+    assert {name for name in environment if name.startswith("KSTORM_UI_")} <= known
+
+
+def test_an_account_that_is_there_is_taken(render: Render) -> None:
+    """Then no Role is made for it either."""
+    more = {"ui": {**_ON["ui"], "serviceAccount": {"create": False, "name": "viewer"}}}
+    objects = render(more)
+    assert "wordcount-ui" not in [*named(objects, "ServiceAccount"), *named(objects, "Role")]
+    pod = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "viewer"
+
+
+def test_only_who_is_named_comes_to_it(render: Render) -> None:
+    """By its port; without a name the release's own namespace."""
+    peers = [{"podSelector": {"matchLabels": {"app": "login"}}}]
+    for given, expected in (([], [{"podSelector": {}}]), (peers, peers)):
+        objects = render({"ui": {**_ON["ui"], "from": given}})
+        [rule] = one(objects, "NetworkPolicy", "wordcount-ui")["spec"]["ingress"]
+        assert rule == {"ports": [{"port": 8480}], "from": expected}
+
+
+def test_its_service_finds_it_alone(render: Render) -> None:
+    """And the topology's headless Service does not."""
+    objects = render(_ON)
+    labels = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["metadata"]["labels"]
+    assert one(objects, "Service", "wordcount-ui")["spec"]["selector"].items() <= labels.items()
+    assert "kstorm.io/topology" not in labels

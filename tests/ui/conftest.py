@@ -1,0 +1,80 @@
+"""A browser, and a topology that runs."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.ui.chromium import OPTIONS, find_chromium
+from tests.ui.running import Running, running_words
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Give Debian's Chromium."""
+    found = find_chromium()
+    if isinstance(found, str):
+        if os.environ.get("CI"):
+            pytest.fail(found)
+        pytest.skip(found)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Return a function that opens a URL in a browser of its own. What the page's scripts complain of fails the test, and so does
+    what its policy forbids."""
+    contexts, complaints = [], []
+
+    def open(url: str, **options: Any) -> Page:
+        contexts.append(context := browser.new_context(**options))
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(f"{url}: {error}"))
+        page.on("console", lambda said: complaints.append(f"{url}: {said.text}") if _is_wrong(said) else None)
+        page.goto(url)
+        return page
+
+    yield open
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _is_wrong(said: ConsoleMessage) -> bool:
+    """A server that a test has stopped is nothing that its page did wrong."""
+    return said.type == "error" and not said.text.startswith(("htmx: htmx:sse:error", "Failed to load resource"))
+
+
+@pytest.fixture
+def violations() -> Callable[[Page], list[str]]:
+    """Return a function that says what axe finds wrong with a page."""
+
+    def find(page: Page) -> list[str]:
+        found = Axe().run(
+            page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+        )
+        return [
+            f"{page.url}: {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}"
+            for each in found.response["violations"]
+        ]
+
+    return find
+
+
+@pytest.fixture(scope="module")
+def running(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """Run the word count on real servers, with messages all the time, and the page beside it."""
+    with running_words(f"ui-{uuid.uuid4().hex[:8]}", kafka, zookeeper, tmp_path_factory.mktemp("ui")) as found:
+        yield found

@@ -1,0 +1,95 @@
+"""The page in this process, over topologies that a test makes up."""
+
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kstorm.errors import KstormError
+from kstorm_ui.collector import Collector
+from kstorm_ui.serve import PageServer
+from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+
+BEGUN = 1_700_000_000.0
+
+
+class MadeUp:
+    """A source that says what it was told."""
+
+    def __init__(self, *reports: TopologyReport) -> None:
+        self.reports: Sequence[TopologyReport] = reports
+        self.error = ""
+
+    def __str__(self) -> str:
+        return "a test"
+
+    def look(self) -> Sequence[TopologyReport]:
+        if self.error:
+            raise KstormError(self.error)
+        return self.reports
+
+
+def status(kind: str = "bolt", **more: Any) -> dict[str, Any]:
+    """What a service's `/status` says."""
+    return {
+        "kind": kind,
+        "pid": 1,
+        "begun_at": BEGUN,
+        "tasks": [0],
+        "num_tasks": 1,
+        "not_ready": "",
+        "last_error": "",
+        "last_error_age": None,
+        **more,
+    }
+
+
+def topology(
+    name: str,
+    components: Mapping[str, str],
+    edges: Sequence[tuple[str, str]],
+    statuses: Mapping[str, Mapping[str, Any]] | None = None,
+    **more: Any,
+) -> TopologyReport:
+    """One process for each component, by its kind."""
+    found = statuses or {}
+    return TopologyReport(
+        name,
+        "a test",
+        [ComponentReport(each, kind, 1) for each, kind in components.items()],
+        [ProcessReport(f"{each}-0", each, found.get(each, status(kind))) for each, kind in components.items()],
+        [EdgeReport(source, "default", target, "shuffle") for source, target in edges],
+        **more,
+    )
+
+
+@contextmanager
+def serving(source: MadeUp, token: str = "", user_header: str = "", every: float = 0.2) -> Iterator[str]:
+    """Gives the page's URL."""
+    server = PageServer(Collector(source, every=every), token, user_header)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        _await(f"{url}/livez")
+        try:
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive(), "the page does not stop"
+
+
+def _await(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, headers={"X-User": "test"}), timeout=2).close()
+        except OSError:
+            assert time.monotonic() < deadline, f"{url} does not answer"
+            time.sleep(0.02)
+        else:
+            return

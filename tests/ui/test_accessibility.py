@@ -1,0 +1,150 @@
+"""The page without a mouse, without eyes, in the dark, on a narrow screen: WCAG 2.2 AA, as far as axe can tell, and by hand what it
+cannot."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import OpenPage
+from tests.ui.server import MadeUp, serving, status, topology
+from tests.ui.waiting import arrives
+
+_PAGES = (
+    "/",
+    "/t/wordcount",
+    "/t/wordcount?window=all",
+    "/t/wordcount/c/count",
+    "/t/wordcount/c/sentences",
+    "/t/wordcount/sources",
+    "/t/wordcount/letters",
+    "/t/wordcount/why",
+    "/t/nothing",
+)
+_COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
+_EDGES = [("sentences", "split"), ("split", "count")]
+
+
+def made_up() -> MadeUp:
+    """A topology with all that a page can show: errors, remarks, a process that is not ready, a line that is held back."""
+    wrong: dict[str, Any] = {"errors": 2, "last_error": "KeyError", "last_error_task": 0, "last_error_age": 70.0}
+    work: dict[str, Any] = {
+        "executed": 1200,
+        "failed": 3,
+        "busy_seconds": 1.0,
+        "waits": {"producer queue": 0.5},
+        "own": {"words": 17.0},
+    }
+    count = status(**wrong, **work, by_task={"0": {"executed": 1200}}, not_ready="tasks [0] are being recovered")
+    sentences = status("spout", emitted=300, acked=290, source={"lag": 12.0}, active=True, remark="it was told to rest")
+    return MadeUp(topology("wordcount", _COMPONENTS, _EDGES, {"count": count, "sentences": sentences}))
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Where the page over it is."""
+    with serving(made_up()) as found:
+        yield found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str) -> None:
+    """On any page, with the chart's table open too."""
+    page = open_page(url, color_scheme=scheme)
+    found = []
+    for path in _PAGES:
+        page.goto(url + path)
+        for details in page.locator("details").all():
+            details.locator("summary").click()
+        found += violations(page)
+    assert found == []
+
+
+def test_axe_would_find_something(url: str, open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
+    """The guard's guard: text that is too pale, and a link without a name."""
+    page = open_page(f"{url}/t/wordcount")
+    page.evaluate("document.querySelector('h1').style.color = '#eee'")
+    page.evaluate("document.querySelector('h1').append(Object.assign(document.createElement('a'), {href: '/'}))")
+    ids = {line.split(": ")[1] for line in violations(page)}
+    assert {"color-contrast", "link-name"} <= ids
+
+
+def test_the_keyboard_is_enough(url: str, open_page: OpenPage) -> None:
+    """From the first page to a component: skip link, links in tables and graph, and columns that sort."""
+    page = open_page(url)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    press_until(page, "Tab", page.get_by_role("link", name="wordcount"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("wordcount · kstorm")
+    press_until(page, "Tab", page.locator("#graph").get_by_role("link", name="count, bolt"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("count · wordcount · kstorm")
+
+
+def test_a_table_is_sorted_by_the_keyboard_and_stays_so(url: str, open_page: OpenPage) -> None:
+    """Through the pieces that arrive, and what has the focus keeps it."""
+    page = open_page(f"{url}/t/wordcount?window=all")
+    button = page.locator("#components").get_by_role("button", name="executed")
+    press_until(page, "Tab", button)
+    page.keyboard.press("Enter")
+    heading = page.locator("#components th", has=page.get_by_role("button", name="executed"))
+    names = page.locator("#components tbody th")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    expect(names.first).to_have_text("count")
+    arrives(page, 3)
+    expect(names.first).to_have_text("count")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    arrives(page, 2)
+    expect(names.last).to_have_text("count")
+
+
+def test_what_changes_is_said(url: str, open_page: OpenPage) -> None:
+    """By a polite region, which says the same as long as nothing changes, so it is not read out each two seconds."""
+    page = open_page(f"{url}/t/wordcount")
+    health = page.locator("#health")
+    expect(health).to_contain_text("count-0: tasks [0] are being recovered")
+    assert health.get_attribute("role") == "status"
+    page.evaluate(
+        "window.said = 0; new MutationObserver(found => { window.said += found.length })"
+        ".observe(document.getElementById('health'), {childList: true, characterData: true, subtree: true})"
+    )
+    arrives(page, 4)
+    assert page.evaluate("window.said") == 0
+
+
+def test_nothing_moves_for_who_wants_it_still(url: str, open_page: OpenPage) -> None:
+    """A held line is dashed either way; it runs only where motion is welcome."""
+    moving = "getComputedStyle(document.querySelector('#graph .held path')).animationName"
+    still = open_page(f"{url}/t/wordcount", reduced_motion="reduce")
+    expect(still.locator("#graph .held")).to_have_count(1)
+    assert still.evaluate(moving) == "none"
+    assert open_page(f"{url}/t/wordcount", reduced_motion="no-preference").evaluate(moving) == "held"
+
+
+def test_a_narrow_screen_scrolls_one_way(url: str, open_page: OpenPage) -> None:
+    """320 pixels, or 1280 at four times the size: wide tables and the graph scroll by themselves, not the page."""
+    page = open_page(f"{url}/t/wordcount", viewport={"width": 320, "height": 640})
+    arrives(page, 1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_without_scripts_the_figures_are_there(url: str, open_page: OpenPage) -> None:
+    """They stand still then."""
+    page = open_page(f"{url}/t/wordcount", java_script_enabled=False)
+    expect(page.locator("#components tbody tr")).to_have_count(4)
+    expect(page.locator("#components")).to_contain_text("KeyError in task 0 (1 min ago)")
+
+
+def press_until(page: Page, key: str, wanted: object) -> None:
+    """Presses a key until something has the focus."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        if wanted.evaluate("found => found === document.activeElement"):  # type: ignore[attr-defined]
+            return
+    pytest.fail(f"{wanted} is not reached by {key}")

@@ -1,0 +1,207 @@
+"""What the pages do with what they are told: strange names, many components, a source that fails, and who may see it."""
+
+import http.client
+import json
+from collections.abc import Callable, Mapping
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.ui.conftest import OpenPage
+from tests.ui.server import MadeUp, serving, status, topology
+from tests.ui.waiting import arrives
+
+_EVIL = "<img src=x onerror=alert(1)>'\"&\u202egnp\x1b]0;x\x07"
+_DRAWN_ANEW = """async ({times}) => {
+  const { drawGraph } = await import("/static/graph.js");
+  const place = document.createElement("div");
+  document.body.append(place);
+  const sample = JSON.parse(document.getElementById("graph").dataset.sample);
+  const found = [];
+  for (let time = 0; time < times; time++) {
+    drawGraph(place, { nodes: [], edges: [] });
+    drawGraph(place, sample);
+    found.push(Number(place.dataset.milliseconds));
+  }
+  place.remove();
+  return Math.min(...found);
+}"""
+_TOKEN = "a token of twenty-odd characters"
+
+
+def ask(
+    url: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: str = ""
+) -> tuple[int, http.client.HTTPMessage, str]:
+    """Status, headers and text."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+    connection.request(method, place.path, body, dict(headers or {}))
+    answer = connection.getresponse()
+    found = answer.status, answer.headers, answer.read().decode()
+    connection.close()
+    return found
+
+
+def test_strange_names_are_text(open_page: OpenPage) -> None:
+    """Whatever a topology, a component, a process or an error is called: no element comes of it, no script runs, and nothing turns
+    the order of what is read around."""
+    found = status(last_error=_EVIL, last_error_age=1.0, not_ready=_EVIL, own={_EVIL: 1.0}, waits={_EVIL: 1.0})
+    report = topology(_EVIL, {_EVIL: "bolt", "split": "bolt"}, [(_EVIL, "split")], {_EVIL: found})
+    with serving(MadeUp(report)) as url:
+        for path in ("/", f"/t/{quote(_EVIL, safe='')}", f"/t/{quote(_EVIL, safe='')}/c/{quote(_EVIL, safe='')}"):
+            page = open_page(url + path)
+            arrives(page, 1)
+            assert page.locator("img").count() == 0
+            graph = page.locator("#graph")
+            text = page.locator("body").inner_text() + "".join(graph.all_text_contents())
+            assert "<img src=x" in text
+            assert "\\u202e" in text
+            assert not {"\u202e", "\x1b", "\x07"} & set(page.content())
+
+
+def test_two_hundred_components_are_drawn_in_under_a_second(open_page: OpenPage) -> None:
+    """By the browser's own clock, from the sample to the last element, in twenty layers of ten; the quickest of five, since the
+    machine of a test has other work."""
+    names = [f"c{number}" for number in range(200)]
+    edges = [
+        (name, names[at]) for number, name in enumerate(names) for at in {number + 10, number + 11} if at < len(names)
+    ]
+    components = {name: "spout" if number < 10 else "bolt" for number, name in enumerate(names)}
+    with serving(MadeUp(topology("large", components, edges)), every=1.0) as url:
+        page = open_page(f"{url}/t/large")
+        expect(page.locator("#graph a")).to_have_count(200)
+        expect(page.locator("#graph g")).to_have_count(len(edges))
+        milliseconds = page.evaluate(_DRAWN_ANEW, {"times": 5})
+        print(f"200 components, {len(edges)} lines: {milliseconds:.0f} ms")
+        assert milliseconds < 1000
+
+
+def test_a_source_that_fails_says_why_and_what_was_seen_stays(open_page: OpenPage) -> None:
+    """Until it is well again."""
+    source = MadeUp(topology("words", {"split": "bolt"}, []))
+    with serving(source) as url:
+        page = open_page(f"{url}/t/words")
+        source.error = "Kubernetes cannot be reached"
+        expect(page.locator("#live")).to_contain_text("The last look failed: Kubernetes cannot be reached.")
+        expect(page.locator("#components tbody tr")).to_have_count(1)
+        source.error = ""
+        expect(page.locator("#live")).not_to_contain_text("failed:")
+        source.reports = ()
+        expect(page.locator("#health")).to_contain_text("It is not found any more")
+
+
+def test_a_page_whose_server_is_gone_says_so(open_page: OpenPage) -> None:
+    """What stands there is old then."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        page = open_page(f"{url}/t/words")
+        expect(page.locator("#components tbody tr")).to_have_count(1)
+        page.route("**/stream*", lambda route: route.abort())
+        page.evaluate("htmx.trigger(document, 'htmx:sse:error')")
+        expect(page.get_by_text("No connection to the page's server")).to_be_visible()
+
+
+def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> None:
+    """htmx without its extension would never connect."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        page = open_page(f"{url}/livez")
+
+        def late(route: Route) -> None:
+            page.wait_for_timeout(700)
+            route.continue_()
+
+        page.route("**/hx-sse.min.js", late)
+        page.goto(f"{url}/t/words")
+        arrives(page, 1)
+
+
+def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> None:
+    """Of each line what went over it, not what its source emits in all."""
+    source = MadeUp()
+
+    def tell(sent: int) -> None:
+        counted = [
+            {"stream": "default", "target": "count", "tuples": sent},
+            {"stream": "late", "target": "log", "tuples": 0},
+        ]
+        split = status(emitted=sent * 2, edges=counted, busy_seconds=sent / 1e6)
+        source.reports = [
+            topology("words", {"split": "bolt", "count": "bolt", "log": "bolt"}, [("split", "count")], {"split": split})
+        ]
+
+    tell(0)
+    with serving(source) as url:
+        page = open_page(f"{url}/t/words")
+        tell(1_000_000)
+        line = page.locator("#graph").get_by_role("img", name="split to count")
+        expect(line).to_contain_text("/s")
+        expect(line).not_to_contain_text("≤")
+        expect(page.locator("#graph").get_by_role("img", name="split to log")).to_contain_text("0/s")
+        expect(page.locator("#components")).to_contain_text("busy")
+
+
+def test_every_answer_has_the_headers_and_no_script_is_inline() -> None:
+    """Those of pages, of files and of refusals."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        for path in ("/", "/t/words", "/t/nothing", "/static/page.js", "/livez"):
+            _, headers, text = ask(url + path)
+            assert "script-src 'self';" in headers["Content-Security-Policy"]
+            assert "unsafe" not in headers["Content-Security-Policy"]
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert " onclick" not in text
+            assert "<script>" not in text
+
+
+def test_without_a_login_it_answers_to_this_machines_names_only() -> None:
+    """Else a page of anybody's could read it, by a name that leads to this machine."""
+    with serving(MadeUp()) as url:
+        assert ask(url)[0] == 200
+        assert ask(url, headers={"Host": "localhost:1"})[0] == 200
+        assert ask(url, headers={"Host": "evil.example"})[0] == 421
+
+
+@pytest.mark.parametrize("path", ["/", "/t/words", "/t/words/stream", "/t/words/history", "/static/page.js"])
+def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
+    """Nor with a wrong one; the health check is open."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
+        assert ask(url + path)[0] == 303
+        assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}x"})[0] == 303
+        assert ask(url + path, headers={"Cookie": "kstorm_ui=" + "0" * 64})[0] == 303
+        assert ask(f"{url}/livez")[0] == 200
+        if not path.endswith("stream"):
+            assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
+
+
+def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
+    """By a form; the browser keeps what is made of it, out of scripts' reach."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
+        page = open_page(f"{url}/t/words")
+        page.get_by_label("Token").fill("wrong")
+        with page.expect_response("**/login") as answer:
+            page.keyboard.press("Enter")
+        assert answer.value.status == 401
+        assert violations(page) == []
+        page.get_by_label("Token").fill(_TOKEN)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("link", name="words")).to_be_visible()
+        cookie = page.context.cookies()[0]
+        assert cookie["httpOnly"]
+        assert cookie["sameSite"] == "Strict"
+        assert _TOKEN not in json.dumps(page.context.cookies())
+
+
+def test_a_login_of_another_pages_making_is_refused() -> None:
+    """A form that came from elsewhere, or from nowhere."""
+    with serving(MadeUp(), token=_TOKEN) as url:
+        for headers in ({}, {"Origin": "http://evil.example"}):
+            assert ask(f"{url}/login", "POST", headers, f"token={_TOKEN}")[0] == 403
+        form = {"Origin": url, "Content-Type": "application/x-www-form-urlencoded"}
+        assert ask(f"{url}/login", "POST", form, f"token={quote(_TOKEN)}")[0] == 303
+
+
+def test_behind_a_proxy_its_header_is_wanted() -> None:
+    """On everything but the health check."""
+    with serving(MadeUp(), user_header="X-User") as url:
+        assert ask(url)[0] == 401
+        assert ask(url, headers={"X-User": "ann", "Host": "storm.example"})[0] == 200
+        assert ask(f"{url}/livez")[0] == 200

@@ -1,0 +1,119 @@
+"""The page of a topology that runs on real servers: what moves, and what dies, is seen."""
+
+import re
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+from playwright.sync_api import Page, expect
+
+from tests.conftest import Eventually
+from tests.ui.conftest import OpenPage
+from tests.ui.running import Running
+
+_SEEN_MS = 30_000
+
+
+def executed(page: Page, component: str) -> int:
+    row = page.locator("#components tbody tr", has=page.get_by_role("rowheader", name=component, exact=True))
+    return int(row.locator("td").nth(4).inner_text().replace(",", ""))
+
+
+def test_the_first_page_leads_to_the_topology(running: Running, open_page: OpenPage) -> None:
+    """By its name, with how many processes it has."""
+    page = open_page(running.url)
+    expect(page.get_by_role("cell", name="5 of 5")).to_be_visible(timeout=_SEEN_MS)
+    page.get_by_role("link", name=running.name).click()
+    expect(page).to_have_title(f"{running.name} · kstorm")
+
+
+def test_the_graph_has_the_components_and_their_rates(running: Running, open_page: OpenPage) -> None:
+    """Each a link to its own page; lines between those that are connected, wider where more flows."""
+    page = open_page(running.page)
+    graph = page.locator("#graph")
+    for component, kind in (
+        ("sentences", "spout"),
+        ("split", "bolt"),
+        ("count", "bolt"),
+        ("sink", "bolt"),
+        ("__acker", "acker"),
+    ):
+        expect(graph.get_by_role("link", name=f"{component}, {kind}")).to_be_visible()
+    expect(graph.get_by_role("img", name="sentences to split")).to_have_count(1)
+    expect(graph.get_by_role("img", name="split to count")).to_have_attribute("aria-label", re.compile("fields word"))
+    expect(graph.get_by_role("img")).to_have_count(3)
+    expect(graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples a second"))).to_be_visible(
+        timeout=_SEEN_MS
+    )
+    widths = "edges => edges.map(edge => parseFloat(edge.querySelector('path').style.strokeWidth))"
+    first, second, _ = graph.locator("g[role=img]").evaluate_all(widths)
+    assert second > first, "ten words a sentence flow behind split"
+    graph.get_by_role("link", name="count, bolt").click()
+    expect(page).to_have_title(f"count · {running.name} · kstorm")
+
+
+def test_the_tables_figures_move_by_themselves(running: Running, open_page: OpenPage) -> None:
+    """Without the page being loaded again; the chart gets its points too."""
+    page = open_page(running.page)
+    expect(page.locator("#components")).to_contain_text("__acker")
+    before = executed(page, "count")
+    page.wait_for_function(
+        "before => Number(document.querySelectorAll('#components tbody tr')[2].cells[5].dataset.value) > before",
+        arg=before,
+        timeout=_SEEN_MS,
+    )
+    assert executed(page, "count") > before
+    expect(page.locator(".plot canvas")).to_be_visible()
+
+
+def test_lag_is_asked_of_kafka(running: Running, open_page: OpenPage) -> None:
+    """By task: each has a partition of its own."""
+    page = open_page(f"{running.page}/c/count")
+    cells = page.locator("#tasks tbody tr td:nth-child(3)")
+    expect(cells).to_have_count(4)
+    expect(cells.first).to_have_text(re.compile(r"^[\d,]+$"), timeout=_SEEN_MS)
+
+
+def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None:
+    """It is named while it is gone, and said aloud; when it is back it is well, and its page says that it started twice. What it
+    had counted stays counted."""
+    page = open_page(f"{running.page}?window=all")
+    health = page.locator("#health")
+    expect(health).to_have_text("All 5 processes do their share.", timeout=_SEEN_MS)
+    before = executed(page, "count")
+    running.engine.worker("count-0").process.kill()
+    expect(health).to_contain_text("count-0", timeout=_SEEN_MS)
+    assert health.get_attribute("role") == "status"
+    expect(page.locator("#graph .down")).to_have_attribute("aria-label", re.compile(r"^count, .*0/1 processes ready"))
+    expect(page.locator("#held")).to_contain_text("no process of count is ready")
+    expect(page.locator("#graph .held")).to_have_attribute("aria-label", re.compile("^split to count.*held back"))
+    expect(health).to_have_text("All 5 processes do their share.", timeout=60_000)
+    assert executed(page, "count") >= before
+    page.goto(f"{running.page}/c/count")
+    expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
+
+
+def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage) -> None:
+    """With what Kafka and ZooKeeper say of each, and who reads it."""
+    page = open_page(running.page)
+    page.get_by_role("link", name="Sources").click()
+    rows = page.locator("#partitions-1 tbody tr")
+    expect(rows).to_have_count(6)
+    expect(rows.first).to_contain_text("of 'sentences'")
+    assert int(rows.first.locator("td").nth(1).inner_text().replace(",", "")) > 0
+
+
+def test_dead_letters_are_listed_without_what_they_hold(
+    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+) -> None:
+    """A message that does not decode is one, by its coordinates."""
+    page = open_page(f"{running.page}/letters")
+    expect(page.locator("main")).to_contain_text("There is none.")
+    producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
+    producer.produce(running.engine.source, b"a secret \xff", partition=3)
+    assert producer.flush(30) == 0
+    row = page.locator("#letters tbody tr")
+    eventually(lambda: page.reload() and row.count(), 60.0)
+    expect(row).to_contain_text("undecodable")
+    expect(row).to_contain_text(f"{running.engine.source}/3/")
+    assert "secret" not in page.content()
+    assert violations(page) == []

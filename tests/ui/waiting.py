@@ -1,0 +1,20 @@
+"""What a test waits for in a browser."""
+
+from typing import Final
+
+from playwright.sync_api import Page
+
+_PATIENCE_MS: Final = 60_000
+_COUNT: Final = """() => {
+if (window.arrived === undefined) {
+  document.addEventListener('htmx:sse:after:message', event => { if (!event.detail.message.event) window.arrived += 1; });
+}
+window.arrived = 0;
+}
+"""
+
+
+def arrives(page: Page, pieces: int, patience_ms: float = _PATIENCE_MS) -> None:
+    """Waits until so many pieces have taken their place."""
+    page.evaluate(_COUNT)
+    page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=patience_ms)

@@ -1,0 +1,36 @@
+"""`kstorm ui` becomes the page, or says what to install."""
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from kstorm.cli.__main__ import main
+
+
+def test_it_becomes_the_page_with_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same Python, without a shell."""
+    called: list[Any] = []
+
+    def become(program: str, arguments: list[str]) -> None:
+        called.append((program, arguments))
+
+    monkeypatch.setattr(os, "execv", become)
+    with pytest.raises(SystemExit):
+        main(["ui", "--namespace", "streams", "--port", "0"])
+    assert called == [(sys.executable, [sys.executable, "-m", "kstorm_ui", "--namespace=streams", "--port=0"])]
+
+
+def test_without_the_package_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, with exit code 2."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["ui"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "kstorm: the page is a package of its own, which is not installed: install kstorm-service-ui\n"
+    )

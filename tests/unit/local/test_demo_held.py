@@ -1,0 +1,77 @@
+"""The trace at the demo's end, of a message that a killed process held."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kstorm.errors import BrokerError
+from kstorm.local.demo import held
+from kstorm.local.demo.breaking import Death
+from kstorm.local.demo.held import trace_of_held
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
+
+SETTINGS = Settings(topology="a:b")
+TOPOLOGY = cast("Topology", None)
+KILLED_AT = 1_795_000_000.0
+
+
+def death(name: str, at: float) -> Death:
+    return Death(cast("Any", SimpleNamespace(name=name)), 1, 1, 0.0, at)
+
+
+@pytest.fixture(autouse=True)
+def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees are drawn as so many lines as their root is."""
+
+    @contextmanager
+    def log(*_: object) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(held, "TopicLog", log)
+    monkeypatch.setattr(held, "Tracer", lambda *_: SimpleNamespace(tree=lambda root, begun: root))
+    monkeypatch.setattr(held, "draw", lambda root, topology: [f"line {number}" for number in range(root)])
+
+
+def slow(monkeypatch: pytest.MonkeyPatch, *found: tuple[int, float]) -> list[int]:
+    """Roots, slowest first, each with how many seconds after the death its tree began; notes from when on they are looked for."""
+    asked: list[int] = []
+
+    def slowest(topology: object, log: object, since: int, count: int) -> Sequence[tuple[int, int]]:
+        asked.append(since)
+        return [(root, int((KILLED_AT + after) * 1000)) for root, after in found]
+
+    monkeypatch.setattr(held, "slowest", slowest)
+    return asked
+
+
+def test_it_is_the_slowest_that_was_open_at_the_last_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that began after it was not held by the process. A long one is cut."""
+    asked = slow(monkeypatch, (7, 0.01), (3, -0.2), (5, -0.1))
+    lines = trace_of_held(TOPOLOGY, SETTINGS, [death("acker-0", 1.0), death("count-0", KILLED_AT)])
+    assert lines[0].startswith("A message that was under way when count-0 was killed")
+    assert lines[1:] == ["line 0", "line 1", "line 2"]
+    assert asked == [int((KILLED_AT - 2) * 1000)]
+    slow(monkeypatch, (40, -0.2))
+    lines = trace_of_held(TOPOLOGY, SETTINGS, [death("count-0", KILLED_AT)])
+    assert (len(lines), lines[-2:]) == (16, ["line 13", "… and 26 more lines"])
+
+
+def test_nothing_of_it_is_a_fault_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says in a line why there is no trace; and nothing if nobody was killed."""
+    slow(monkeypatch, (7, 0.01))
+    assert trace_of_held(TOPOLOGY, SETTINGS, [death("count-0", KILLED_AT)]) == [
+        "no tree is found that was open when count-0 was killed"
+    ]
+    assert trace_of_held(TOPOLOGY, SETTINGS, []) == []
+
+    def fails(*_: object) -> None:
+        raise BrokerError("no broker")
+
+    monkeypatch.setattr(held, "slowest", fails)
+    assert trace_of_held(TOPOLOGY, SETTINGS, [death("count-0", KILLED_AT)]) == [
+        "the trace of what count-0 held cannot be shown: no broker"
+    ]

@@ -1,0 +1,38 @@
+"""The file by which the page finds what runs on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from examples.diamond import build
+from kstorm.local import running
+
+
+def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
+    """In the run's folder, or in the folder of all runs: components, who reads whom and how, and where each process answers."""
+    worker = running.RunningWorker("split-0", "split", "http://127.0.0.1:1")
+    topology = build("words", "in", "out")
+    running.write(tmp_path / "run", running.describe(topology, "kafka:1", "zookeeper:2", [worker]))
+    for place in (tmp_path, tmp_path / "run"):
+        [found] = running.find(place)
+        assert (found.name, found.pid, list(found.workers)) == ("words", os.getpid(), [worker])
+        assert {each.component for each in found.components} == {*topology.components, "__acker"}
+        wired = {(each.component, bolt.id) for bolt in topology.bolts for each in bolt.inputs}
+        assert {(each.source, each.target) for each in found.edges} == wired
+        assert any(each.grouping.startswith("fields ") for each in found.edges)
+    running.remove(tmp_path / "run")
+    assert list(running.find(tmp_path)) == []
+
+
+def test_what_a_killed_run_left_runs_no_more(tmp_path: Path) -> None:
+    """Nor does what is no such file."""
+    running.write(tmp_path, running.describe(build("words", "in", "out"), "", "", []))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    text = json.loads((tmp_path / running.FILE).read_text())
+    (tmp_path / running.FILE).write_text(json.dumps({**text, "pid": dead.pid}))
+    assert list(running.find(tmp_path)) == []
+    (tmp_path / running.FILE).write_text("{")
+    assert list(running.find(tmp_path)) == []

@@ -1,0 +1,82 @@
+"""The one that looks goes on to look, whatever it meets."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kstorm.errors import ControlError
+from kstorm_ui import serve
+from kstorm_ui.collector import Collector
+from kstorm_ui.sources.report import ProcessReport, TopologyReport
+
+
+class Moody:
+    """A source whose looks end as they are told."""
+
+    def __init__(self, *ends: Exception | None) -> None:
+        self._ends = list(ends)
+
+    def __str__(self) -> str:
+        return "the moody source"
+
+    def look(self) -> Sequence[TopologyReport]:
+        end = self._ends.pop(0)
+        if end is not None:
+            raise end
+        return [TopologyReport("t", "here", [], [])]
+
+
+def test_it_looks_again_after_a_look_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """What is not a user's mistake is in the log, once; the page says that something is wrong."""
+    source = Moody(ControlError("no cluster"), KeyError("status"), KeyError("status"), None)
+    problems = []
+
+    async def look() -> Collector:
+        collector = Collector(source)
+        for _ in range(4):
+            await collector.look()
+            problems.append(collector.problem)
+        return collector
+
+    assert list(asyncio.run(look()).memories) == ["t"]
+    failed = "the page could not look at the moody source: KeyError, see its log"
+    assert problems == ["no cluster", failed, failed, ""]
+    assert [record.message for record in caplog.records] == ["looking at the moody source"]
+
+
+def test_what_cannot_be_taken_in_is_no_end_either() -> None:
+    """A report may hold what nobody foresaw."""
+
+    def lag_of(report: TopologyReport) -> dict[str, dict[int, int]]:
+        raise ZeroDivisionError
+
+    async def look() -> str:
+        collector = Collector(Moody(None), lag_of)
+        await collector.look()
+        return collector.problem
+
+    assert asyncio.run(look()) == "the page could not look at the moody source: ZeroDivisionError, see its log"
+
+
+def test_a_process_that_waits_for_kafka_has_no_lag_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `/status` says why it waits, and nothing of its tasks: so it is when a release is installed."""
+    asked: list[Mapping[str, int]] = []
+
+    class Asked:
+        def __init__(self, settings: object) -> None:
+            pass
+
+        def of(self, name: str, tasks: Mapping[str, int]) -> dict[str, dict[int, int]]:
+            asked.append(tasks)
+            return {"split": {0: 5}}
+
+    monkeypatch.setattr(serve, "Lag", Asked)
+    processes = [
+        ProcessReport("count-0", "count", {"pid": 1, "not_ready": "Kafka is away since 10:00"}, "", ""),
+        ProcessReport("split-0", "split", {"pid": 2, "kind": "bolt", "num_tasks": 4}, "", ""),
+        ProcessReport("sink-0", "sink", None, "is Pending", ""),
+    ]
+    report = TopologyReport("t", "here", [], processes, bootstrap="kafka:9092", zookeeper="zookeeper:2181")
+    assert serve.LagOfAll()(report) == {"split": {0: 5}}
+    assert asked == [{"split": 4}]

@@ -1,0 +1,62 @@
+"""The page on Kubernetes, by the real client, on a stub of the API server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.cli.cluster import open_cluster
+from kstorm_ui.sources import kubernetes
+from kstorm_ui.sources.kubernetes import KubernetesSource
+from tests.kubernetes_stub import KubernetesStub
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with two topologies."""
+    with KubernetesStub() as stub:
+        stub.add("lines", "spout")
+        stub.add("split", "bolt", 2)
+        stub.add("acker", "acker")
+        stub.add("other", "spout", topology="payments", release="pay")
+        stub.pages = {"wc-split-0": {"kind": "bolt", "pid": 1, "begun_at": 1.0}}
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+        yield stub
+
+
+def test_from_outside_pods_are_asked_by_the_api_server(stub: KubernetesStub) -> None:
+    """Each topology of the namespace with its components, the ackers under their own name; a pod that does not answer says so."""
+    found = {each.name: each for each in KubernetesSource(open_cluster(None, None), inside=False).look()}
+    assert sorted(found) == ["payments", "wordcount"]
+    words = found["wordcount"]
+    assert words.place == "namespace streams"
+    assert {(each.component, each.kind, each.processes) for each in words.components} == {
+        ("lines", "spout", 1),
+        ("split", "bolt", 2),
+        ("__acker", "acker", 1),
+    }
+    processes = {each.name: each for each in words.processes}
+    assert processes["wc-split-0"].status == stub.pages["wc-split-0"]
+    assert (processes["wc-split-1"].status, processes["wc-split-1"].trouble) == (None, "does not answer")
+
+
+def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes no right to the proxy; one that has none yet is not asked."""
+    asked: list[str] = []
+
+    def ask(url: str) -> dict[str, Any]:
+        asked.append(url)
+        return {"kind": "bolt"}
+
+    monkeypatch.setattr(kubernetes, "ask", ask)
+    stub.denied.add(("get", "pods/proxy"))
+    for number, pod in enumerate(stub.pods):
+        if number:
+            pod["status"]["podIP"] = "fd00::1" if number == 1 else f"10.0.0.{number}"
+    processes = [
+        each for found in KubernetesSource(open_cluster(None, None), inside=True).look() for each in found.processes
+    ]
+    assert {"http://[fd00::1]:6066", "http://10.0.0.2:6066"} <= set(asked)
+    assert len(asked) == len(processes) - 1
+    assert [each.name for each in processes if each.status is None] == ["wc-lines-0"]

@@ -1,0 +1,178 @@
+"""What the page makes of looks: counts that never go down, rates, windows, lines that are held back."""
+
+from typing import Any
+
+import pytest
+
+from kstorm.runtime.service.figures import Figures
+from kstorm_ui.counts import Counts, Lives
+from kstorm_ui.history import DAY, HOUR, History, Point
+from kstorm_ui.memory import Memory
+from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+from kstorm_ui.views import health, held, skew
+from kstorm_ui.windows import window
+
+_POINT = Point(1.0, 1.0, 1.0, 0.0, 0.0, None, None, None)
+
+
+def page(pid: int = 1, **more: Any) -> dict[str, Any]:
+    """A `/status`."""
+    return {"kind": "bolt", "pid": pid, "begun_at": 100.0, "tasks": [0], "num_tasks": 2, "not_ready": "", **more}
+
+
+def report(
+    *pages: dict[str, Any] | None, wanted: int = 1, kind: str = "bolt", names: tuple[str, ...] = ()
+) -> TopologyReport:
+    """A topology of a spout and `count`, whose processes say that."""
+    processes = [
+        ProcessReport(names[number] if names else f"count-{number}", "count", found)
+        for number, found in enumerate(pages)
+    ]
+    components = [ComponentReport("count", kind, wanted), ComponentReport("lines", "spout", 0)]
+    return TopologyReport("words", "here", components, processes, [EdgeReport("lines", "default", "count", "shuffle")])
+
+
+def count_of(memory: Memory) -> Any:
+    found = memory.state.component("count")
+    assert found is not None
+    return found
+
+
+def test_what_a_dead_process_counted_stays_counted() -> None:
+    """It begins at zero in its next life, and what was pending may be another's by then."""
+    lives = Lives()
+    lives.learn(page(executed=10, pending=4))
+    lives.learn(None)
+    assert (lives.total.figures.executed, lives.total.figures.pending) == (10, 0)
+    lives.learn(page(pid=2, executed=3, pending=1))
+    assert (lives.total.figures.executed, lives.total.figures.pending) == (13, 1)
+    assert lives.starts == 2
+
+
+def test_a_pod_that_is_gone_leaves_what_it_counted() -> None:
+    """Its successor has another name; no rate comes of the change."""
+    memory = Memory(0.0)
+    memory.learn(report(page(executed=500), names=("count-a",)), {}, 0.0, 200.0)
+    for second in range(2, 90, 2):
+        memory.learn(report(page(pid=2, executed=second), names=("count-b",)), {}, float(second), 200.0)
+        assert count_of(memory).execute_rate <= 1.0
+    assert count_of(memory).executed == 588
+    assert [each.name for each in memory.state.processes["count"]] == ["count-b"]
+
+
+def test_rates_are_of_the_last_seconds_and_begin_with_the_second_look() -> None:
+    """What a process had counted before it was first seen is not new."""
+    memory = Memory(0.0)
+    memory.learn(report(page(executed=1_000_000)), {}, 0.0, 200.0)
+    assert count_of(memory).execute_rate == 0
+    memory.learn(report(page(executed=1_000_200)), {}, 2.0, 200.0)
+    assert count_of(memory).execute_rate == 100
+    memory.learn(report(page(executed=1_000_400), page(executed=5_000_000)), {}, 4.0, 200.0)
+    assert count_of(memory).execute_rate == 100
+    assert count_of(memory).executed == 6_000_400
+
+
+def test_a_window_says_how_far_it_reaches() -> None:
+    """Counts of that time alone, but of all time the whole; pending is what it is now."""
+    memory = Memory(0.0)
+    for minute in range(31):
+        memory.learn(report(page(executed=100 * minute, pending=7)), {}, 60.0 * minute, 200.0)
+    ten = window(memory, "600", 1800.0)
+    assert (ten.figures["count"].executed, ten.figures["count"].pending) == (1000, 7)
+    assert ten.says == "Counts of the last 10 min."
+    three = window(memory, "10800", 1800.0)
+    assert three.figures["count"].executed == 3000
+    assert three.says == "The page has watched for 30 min, so these are counts of that time, not of 3 h."
+    assert window(memory, "all", 1800.0).figures["count"].executed == 3000
+    assert window(memory, "nonsense", 1800.0).key == "all"
+
+
+def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
+    """Nothing more, however long it runs."""
+    history = History()
+    for second in range(0, 100_000, 50):
+        history.add(float(second), {"count": _POINT}, {"count": Figures(executed=second, latency_counts=(1, 2))})
+    points = list(history.points("count"))
+    assert points[0][0] == 99_950 - HOUR
+    oldest = history.before(-1.0)
+    assert oldest is not None
+    assert 99_950 - DAY - 120 <= oldest[0] <= 99_950 - DAY
+    assert oldest[1]["count"] == Figures(executed=int(oldest[0]), latency_counts=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("more", "lag", "why"),
+    [
+        ({"not_ready": "tasks [0] are being recovered"}, 0, "no process of count is ready"),
+        ({}, 500, "count has 500 frames before it and reads none"),
+        ({}, 15, ""),  # marks of transactions, which no group commits
+        ({"frames_in": 200}, 5000, "count is 50 s behind"),
+        ({"frames_in": 200}, 50, ""),
+        ({"frames_in": 200, "busy_seconds": 1.99}, 0, "count is 100% busy"),
+        ({"frames_in": 200, "busy_seconds": 1.0}, 0, ""),
+    ],
+)
+def test_a_line_is_held_back_for_a_reason(more: dict[str, Any], lag: int, why: str) -> None:
+    """By what its target says, and Kafka of its queue."""
+    memory = Memory(0.0)
+    memory.learn(report(page(frames_in=0, busy_seconds=0.0)), {}, 0.0, 200.0)
+    memory.learn(report(page(**{"busy_seconds": 0.0, **more})), {"count": {0: lag}}, 2.0, 200.0)
+    [edge] = memory.state.edges
+    assert edge.held == why
+    assert held(memory.state) == ([f"lines → count: {why}"] if why else [])
+
+
+def test_ackers_that_are_behind_are_told_of() -> None:
+    """With what to do."""
+    memory = Memory(0.0)
+    memory.learn(report(page(frames_in=0), kind="acker"), {}, 0.0, 200.0)
+    memory.learn(report(page(frames_in=200), kind="acker"), {"count": {0: 5000}}, 2.0, 200.0)
+    assert held(memory.state) == ["count is 50 s behind: add ackers"]
+
+
+def test_counts_of_edges_are_added_over_processes_and_lives() -> None:
+    """An edge that only `/status` knows is one too."""
+    first = Counts.of({"edges": [{"stream": "s", "target": "t", "tuples": 5}], "waits": {"queue": 1.0}})
+    second = Counts.of({"edges": [{"stream": "s", "target": "t", "tuples": 7}], "busy_seconds": 2.0})
+    both = first + second
+    assert (both.edges, both.busy, both.waits) == ({("s", "t"): 12}, 2.0, {"queue": 1.0})
+    assert (both - first).edges == {("s", "t"): 7}
+    assert Counts.of({}).busy is None
+
+
+def test_health_says_what_is_wrong_and_is_the_same_while_nothing_changes() -> None:
+    """A process that does not answer, one that is missing, a topology that is gone."""
+    memory = Memory(0.0)
+    memory.learn(report(page()), {}, 0.0, 200.0)
+    assert health(memory.state) == "All 1 processes do their share."
+    memory.learn(report(page(), None, wanted=3), {}, 2.0, 200.0)
+    assert health(memory.state) == (
+        "Not there or not ready: count-1: does not answer; count has fewer processes than it should."
+    )
+    memory.lost()
+    assert health(memory.state).startswith("It is not found any more")
+
+
+def test_skew_is_the_busiest_task_over_the_middle_one() -> None:
+    """Of what tasks tell; None where they do not."""
+    memory = Memory(0.0)
+    told = {str(7 + task): {"executed": 90 if task == 2 else 10} for task in range(3)}
+    memory.learn(report(page(tasks=[0, 1, 2], by_task=told)), {}, 0.0, 200.0)
+    assert skew(memory.state.tasks["count"]) == 9.0
+    memory.learn(report(page(tasks=[0, 1])), {}, 2.0, 200.0)
+    assert skew(memory.state.tasks["count"]) is None
+
+
+def test_tasks_are_told_by_the_ids_of_the_topology() -> None:
+    """Those of a component follow each other; a process that still recovers one of its tasks does not shift the others."""
+    memory = Memory(0.0)
+    whole = page(tasks=[0, 2], by_task={"11": {"executed": 5}, "13": {"executed": 7}})
+    recovers = page(tasks=[1, 3], by_task={"14": {"executed": 9}})
+    memory.learn(report(recovers, whole), {"count": {3: 40}}, 0.0, 200.0)
+    found = [(each.task, each.process, each.executed, each.lag) for each in memory.state.tasks["count"]]
+    assert found == [
+        (0, "count-1", 5, None),
+        (1, "count-0", None, None),
+        (2, "count-1", 7, None),
+        (3, "count-0", 9, 40),
+    ]

@@ -1,0 +1,37 @@
+"""The page's settings: what cannot work is one line, and nobody is let in by mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import ConfigError
+from kstorm_ui.settings import from_environment
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "page.example"])
+def test_where_others_reach_it_it_has_a_login(host: str) -> None:
+    """A token or a proxy's header; at this machine's own addresses neither is needed."""
+    with pytest.raises(ConfigError, match="set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"):
+        from_environment({"KSTORM_UI_HOST": host})
+    assert from_environment({"KSTORM_UI_HOST": host, "KSTORM_UI_USER_HEADER": "X-User"}).host == host
+    assert from_environment({"KSTORM_UI_HOST": "127.0.0.1"}).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "70000"])
+def test_a_port_is_a_number(port: str) -> None:
+    with pytest.raises(ConfigError, match=f"KSTORM_UI_PORT is '{port}'"):
+        from_environment({"KSTORM_UI_PORT": port})
+
+
+def test_a_token_is_long_and_in_a_file(tmp_path: Path) -> None:
+    """Without the space around it."""
+    file = tmp_path / "token"
+    settings = from_environment({"KSTORM_UI_TOKEN_FILE": str(file)})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        settings.token()
+    file.write_text("short\n")
+    with pytest.raises(ConfigError, match="shorter than 16 characters"):
+        settings.token()
+    file.write_text("a token of twenty-odd characters\n")
+    assert settings.token() == "a token of twenty-odd characters"
+    assert from_environment({}).token() == ""
