@@ -16,9 +16,10 @@ from tests.ui.running import Running, running_words
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Give Debian's Chromium."""
+    """Give Debian's Chromium. Not for longer than a module: while Playwright runs, its event loop is the thread's, and the next test
+    of anything else that runs one fails."""
     found = find_chromium()
     if isinstance(found, str):
         if os.environ.get("CI"):
