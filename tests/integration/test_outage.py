@@ -46,7 +46,10 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
     return all(status is not None and "Kafka is away since " in status["not_ready"] for status in statuses)
 
 
-@pytest.mark.parametrize("settings", [{}, EXACTLY_ONCE], ids=["at least once", "exactly once"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({}, id="at least once", marks=pytest.mark.long), pytest.param(EXACTLY_ONCE, id="exactly once")],
+)
 def test_nobody_ends_for_an_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

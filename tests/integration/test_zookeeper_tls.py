@@ -129,9 +129,13 @@ def test_a_topology_runs_with_tls(
             "KSTORM_ZOOKEEPER_TLS",
         ):
             assert part in not_ready(engine)
-        logs = "".join(worker.process.log_path.read_text() for worker in processes.workers)
-        assert 1 <= logs.count("its certificate is not trusted") <= 3  # two tasks, and the watch
-        assert KEY_PASSWORD not in logs + json.dumps(processes.statuses())
+
+        def logs() -> str:
+            return "".join(worker.process.log_path.read_text() for worker in processes.workers)
+
+        engine.until(lambda: "its certificate is not trusted" in logs(), 30, "it is in the log")
+        assert logs().count("its certificate is not trusted") <= 3  # two tasks, and the watch
+        assert KEY_PASSWORD not in logs() + json.dumps(processes.statuses())
         processes.environment = settings
 
 

@@ -18,8 +18,8 @@ OpenPage = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Give Debian's Chromium. Not for longer than a module: while Playwright runs, its event loop is the thread's, and the next test
-    of anything else that runs one fails."""
+    """Give Debian's Chromium. Not for longer than a module: while Playwright runs, its event loop is the thread's, and a test of
+    anything else that runs one fails."""
     found = find_chromium()
     if isinstance(found, str):
         if os.environ.get("CI"):
@@ -53,7 +53,10 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 
 def _is_wrong(said: ConsoleMessage) -> bool:
     """A server that a test has stopped is nothing that its page did wrong."""
-    return said.type == "error" and not said.text.startswith(("htmx: htmx:sse:error", "Failed to load resource"))
+    return said.type == "error" and not said.text.startswith(_GONE)
+
+
+_GONE = ("htmx: htmx:sse:error", "htmx: htmx:error: Failed to fetch", "Failed to load resource")
 
 
 @pytest.fixture
