@@ -153,6 +153,7 @@ def test_images(render: Render) -> None:
         "Deployment/wordcount-split": "registry.example.com/team/wordcount-bolt:1.4.2",
         "StatefulSet/wordcount-count": "registry.example.com/team/wordcount-bolt:1.4.2",
         "Deployment/wordcount-sink": "registry.example.com/team/wordcount-sink:1.4.2",
+        "Deployment/wordcount-ui": "registry.example.com/team/kstorm-ui:1.4.2",
         "StatefulSet/wordcount-acker": "registry.example.com/team/kstorm-acker:1.4.2",
         "Job/wordcount-prepare": f"registry.example.com/team/wordcount-spout@{digest}",
         "Pod/wordcount-test": f"registry.example.com/team/wordcount-spout@{digest}",

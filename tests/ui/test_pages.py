@@ -180,6 +180,7 @@ def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page],
         with page.expect_response("**/login") as answer:
             page.keyboard.press("Enter")
         assert answer.value.status == 401
+        expect(page.get_by_role("alert")).to_have_text("That is not the token.")
         assert violations(page) == []
         page.get_by_label("Token").fill(_TOKEN)
         page.get_by_role("button", name="Log in").click()

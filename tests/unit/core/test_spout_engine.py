@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.dead_letters import LetterError, Particulars, Postmark, decode_letter
+from kstorm.core.dead_letters import Postmark, decode_letter
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Effect, Release, Send
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
-from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder, Tuple
+from kstorm.topology import Bolt, Config, Note, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder, Tuple
 from tests.unit.core.engines import Driven, Journal, spout_engine, topics
 
 
@@ -228,8 +228,8 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
     class Losing(Numbers):
         def next_tuple(self) -> None:
             if self.waiting:
-                error = LetterError(type="KeyError", task=self.waiting.pop(0))
-                self.collector.dead_letter("lost", value=b"x", on_stored=Particulars(kind="failed", error=error))
+                error = Note(self.waiting.pop(0), "KeyError")
+                self.collector.dead_letter("lost", value=b"x", kind="failed", error=error)
 
     losing, words = Losing(), iter("abc")
     losing.waiting += [0, 3, 99]

@@ -34,6 +34,7 @@ from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
     Config,
+    Note,
     Spout,
     TopologyBuilder,
     TopologyContext,
@@ -56,6 +57,10 @@ class Letter:
     offset: int
     attempts: int
     stored: Callable[[], None]
+    kind: str
+    error: Note | None
+    headers: list[tuple[str, str | None]]
+    timestamp: int
 
 
 @dataclass

@@ -87,34 +87,6 @@ class Postmark(msgspec.Struct, frozen=True):
     """A word that no other letter has."""
 
 
-class Particulars(msgspec.Struct, frozen=True, kw_only=True):
-    """What else a spout knows of a message that it gives up. It is given to `dead_letter` as `on_stored`."""
-
-    kind: str
-    error: LetterError | None = None
-    headers: list[tuple[str, str | None]] = []
-    timestamp: int = 0
-    replays: int = 0
-    then: Callable[[], Any] | None = None
-    """Called once the broker has the letter."""
-
-    def __call__(self) -> None:
-        """The broker has it."""
-        if self.then is not None:
-            self.then()
-
-    def added_to(self, letter: DeadLetter) -> DeadLetter:
-        """The letter with them in it."""
-        return msgspec.structs.replace(
-            letter,
-            kind=self.kind,
-            error=self.error,
-            headers=self.headers,
-            timestamp=self.timestamp,
-            replays=self.replays,
-        )
-
-
 class LetterToStore(msgspec.Struct):
     """A dead letter on its way, with whom to tell when the broker has it."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kstorm.core.collectors import Observer, check_columns, direct_lanes
 from kstorm.core.columns import as_column
-from kstorm.core.dead_letters import DeadLetter, LetterToStore
+from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.notes import Note
@@ -118,6 +118,11 @@ class SpoutCollector:
         partition: int = -1,
         offset: int = -1,
         attempts: int = 0,
+        kind: str = "",
+        error: Note | None = None,
+        headers: Sequence[tuple[str, str | None]] = (),
+        timestamp: int = 0,
+        replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
         """See `kstorm.topology.SpoutOutputCollector.dead_letter`."""
@@ -132,6 +137,11 @@ class SpoutCollector:
             key=key,
             value=value,
             attempts=attempts,
+            kind=kind,
+            error=None if error is None else error_in(error),
+            headers=list(headers),
+            timestamp=timestamp,
+            replays=replays,
         )
         self._outbox.letters.append(LetterToStore(letter, on_stored))
 

@@ -20,13 +20,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, error_of
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, text_of
+from kstorm.core.notes import note_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.above import Above, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.finished import ACKED, Outcomes
-from kstorm.kafka.letters import Cause, particulars, why_failed
+from kstorm.kafka.letters import Cause, why_failed
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
@@ -188,7 +189,7 @@ class PartitionManager:
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(pending, id.offset, reason, (REFUSED, None if error is None else error_of(error)))
+            self._give_up(pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error)))
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
@@ -217,7 +218,7 @@ class PartitionManager:
                 self._retry.failed(id.offset, now)
         except Exception as error:  # noqa: BLE001 - the policy may be a user's, and the message must not be forgotten
             reason = f"failed, and its retry manager raised {type(error).__name__}: {error}"
-            self._give_up(pending, id.offset, reason, (FAILED, error_of(error)))
+            self._give_up(pending, id.offset, reason, (FAILED, note_of(0, error)))
             return
         if again:
             self.retries += 1
@@ -348,7 +349,7 @@ class PartitionManager:
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._pending[offset] = pending
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
-            self._give_up(pending, offset, reason, (UNDECODABLE, error_of(error)))
+            self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
             return ()
         if not tuples:
             self.outcomes.empty(offset)
@@ -381,12 +382,17 @@ class PartitionManager:
 
     def _bury(self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any) -> None:
         self.outcomes.dead(offset)
+        stamped, stamp = message.timestamp()
         self._collector.dead_letter(
             reason,
             topic=self.partition.topic,
             partition=self.partition.partition,
             offset=offset,
-            on_stored=particulars(*cause, message, partial(self._finish, offset)),
+            kind=cause[0],
+            error=cause[1],
+            headers=text_of(message.headers()),
+            timestamp=stamp if stamped else 0,
+            on_stored=partial(self._finish, offset),
             **more,
         )
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE, Particulars, error_of, text_of
+from kstorm.core.dead_letters import REFUSED, UNDECODABLE
+from kstorm.core.notes import note_of
 from kstorm.errors import BrokerError, FrameError, NotYetError
 from kstorm.events import Event, encode_event
 from kstorm.kafka.config import SpoutConfig
@@ -159,7 +160,7 @@ class Replays:
         except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
             self._start(replay, 0)
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
-            self._bury(replay, reason, (UNDECODABLE, error_of(error)))
+            self._bury(replay, reason, (UNDECODABLE, note_of(0, error)))
             return
         self._start(replay, len(tuples))
         if not tuples:
@@ -168,7 +169,7 @@ class Replays:
         try:
             emit_message(self._collector, tuples, replay.id, self._stream)
         except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
-            self._bury(replay, why(tuples, error), (REFUSED, error_of(error)))
+            self._bury(replay, why(tuples, error), (REFUSED, note_of(0, error)))
 
     def _start(self, replay: _Replay, trees: int) -> None:
         """It is known before it is emitted: an ack may come within that."""
@@ -186,14 +187,12 @@ class Replays:
             partition=order.partition,
             offset=order.offset,
             attempts=replay.id.attempt,
-            on_stored=Particulars(
-                kind=kind,
-                error=error,
-                headers=text_of(order.headers),
-                timestamp=order.timestamp,
-                replays=order.replays,
-                then=partial(self._end, replay, f"failed again: {reason}", failed=True),
-            ),
+            kind=kind,
+            error=error,
+            headers=order.headers,
+            timestamp=order.timestamp,
+            replays=order.replays,
+            on_stored=partial(self._end, replay, f"failed again: {reason}", failed=True),
         )
 
     def _discard(self, replay: _Replay) -> None:

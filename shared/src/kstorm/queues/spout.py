@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from kstorm.core.dead_letters import REFUSED, UNDECODABLE, Particulars, error_of
+from kstorm.core.dead_letters import REFUSED, UNDECODABLE
+from kstorm.core.notes import note_of
 from kstorm.errors import KstormError
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.scheme import MultiScheme, Values
@@ -108,7 +109,9 @@ class QueueSpout(Spout):
         self.collector.dead_letter(
             f"a message of the queue {self._queue!r} {reason}",
             value=message.value,
-            on_stored=Particulars(kind=kind, error=error_of(error), then=partial(self._reader.ack, message.id)),
+            kind=kind,
+            error=note_of(0, error),
+            on_stored=partial(self._reader.ack, message.id),
         )
 
     def _report_problem(self) -> None:

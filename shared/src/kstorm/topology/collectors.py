@@ -66,11 +66,17 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         partition: int = -1,
         offset: int = -1,
         attempts: int = 0,
+        kind: str = "",
+        error: Note | None = None,
+        headers: Sequence[tuple[str, str | None]] = (),
+        timestamp: int = 0,
+        replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
         """Puts a message that cannot be processed into the topology's dead letters.
 
-        `on_stored` is called once the broker has it: only then may the source forget the message.
+        What each argument says, docs/dead-letters.md has by its name; an `error` of task 0 is this task's own. `on_stored` is
+        called once the broker has it: only then may the source forget the message.
         """
         ...
 

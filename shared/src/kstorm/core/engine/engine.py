@@ -17,7 +17,6 @@ from kstorm.core.dead_letters import (
     DeadLetter,
     LetterError,
     LetterToStore,
-    Particulars,
     Postmark,
     encode_letter,
     key_of,
@@ -359,10 +358,8 @@ class Engine(Generic[T]):
                 to_store.on_stored()
             unit.delivered()
 
-        inner, letter = Unit(stored), to_store.letter
-        if isinstance(to_store.on_stored, Particulars):
-            letter = to_store.on_stored.added_to(letter)
-        self._send(inner, [self._written(letter)])
+        inner = Unit(stored)
+        self._send(inner, [self._written(to_store.letter)])
         inner.close()
 
     def _written(self, letter: DeadLetter) -> Outgoing:
