@@ -106,6 +106,18 @@ def test_each_acker_gets_the_notes_of_its_trees() -> None:
     assert outbox.wants_notes
 
 
+def test_a_tree_that_goes_on_has_no_note() -> None:
+    """Where a tuple that no record holds becomes a dead letter, its trees do without it."""
+    outbox = Outbox(topology())
+    outbox.fail([1, 2], NOTE)
+    outbox.go_on_without({1: 9})
+    found = {send.partition: decode(AckFrame, send.value) for send in outbox.drain_acks()}
+    assert (unpack_ids(found[2].failed), found[2].notes) == ((2,), {2: NOTE})
+    going_on = found[1]
+    assert (unpack_ids(going_on.roots), unpack_ids(going_on.vals)) == ((1,), (9,))
+    assert (unpack_ids(going_on.failed), going_on.notes) == ((), {})
+
+
 @pytest.mark.parametrize("init_first", [True, False])
 def test_the_acker_passes_it_on(init_first: bool) -> None:
     """To the spout that waits for the tree, once; of other trees nothing."""

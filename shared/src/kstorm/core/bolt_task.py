@@ -47,9 +47,8 @@ class BoltTask:
         self.config = topology.component(component).config
         table = routes(topology, component, task_index, outbox)
         self.collector = self.make_collector(
-            table, outbox, next_id, next_ids or columns_of(next_id), component, on_error
+            table, outbox, next_id, next_ids or columns_of(next_id), component, self.task_id, on_error
         )
-        self.collector.task = self.task_id
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""

@@ -30,8 +30,11 @@ class BoltCollector:
         next_id: NextId,
         next_ids: NextIds,
         component: str,
+        task: int,
         on_error: OnError,
     ):
+        """`task`: its id in the topology."""
+        self.task = task
         self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
         self._component, self._on_error, self._trace = component, on_error, outbox.trace
         self._lanes = [lane for route in table.values() for lane in route.lanes]
@@ -39,8 +42,6 @@ class BoltCollector:
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
         self.emitted = self.acked = self.failed = 0
-        self.task = 0
-        """Topology-wide id of the task."""
 
     def emit(
         self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None

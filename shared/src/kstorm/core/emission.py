@@ -1,13 +1,13 @@
 """A batch on its way into the lanes: rows chosen and ids drawn, nothing sent yet, so that an error leaves nothing behind."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from kstorm.core.columns import Ids
 from kstorm.core.ids import NextIds
-from kstorm.core.lanes import Lane, Parents
+from kstorm.core.lanes import NO_PARENTS, Lane, Parents
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.spreading import pick
 from kstorm.core.tracing import Tracing
@@ -38,7 +38,7 @@ class Emission:
             for lane, rows in spread(columns, count):
                 picked = [pick(column, rows) for column in columns]
                 size = len(picked[0])
-                edges, parents = None, _NONE
+                edges, parents = None, NO_PARENTS
                 if roots is not None:
                     edges = next_ids(size)
                     self.vals[rows] ^= edges
@@ -51,6 +51,3 @@ class Emission:
         """Puts the rows into the lanes."""
         for lane, columns, size, roots, edges, parents in self._sends:
             lane.put(columns, size, roots, edges, parents)
-
-
-_NONE: Final[Parents] = {}

@@ -10,7 +10,7 @@ from kstorm.core.wire import pack_ids
 Parents = dict[int, list[int]]
 """Position → edges of the tuples that it is anchored to."""
 
-_NONE: Final[Parents] = {}
+NO_PARENTS: Final[Parents] = {}
 
 
 class Rows(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Lane:
         self.frame_at: list[int] = []
 
     def put(
-        self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None, parents: Parents = _NONE
+        self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None, parents: Parents = NO_PARENTS
     ) -> None:
         """Adds a batch, which is the lane's own from now on."""
         if self.rows:

@@ -5,7 +5,7 @@ input frames leaves as few, full records. `drain_tuples` and `drain_acks` are ap
 may leave at once, while its acks wait until its state is durable.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,13 @@ class Outbox:
         if note is not None:
             for root in roots[: MOST_NOTES - len(self._notes)]:
                 self._notes[root] = note
+
+    def go_on_without(self, pairs: Mapping[int, int]) -> None:
+        """Trees that were failed for a tuple go on: there it counts as acked. `pairs`: the trees, each with the tuple's edge."""
+        for root, edge in pairs.items():
+            self.fails.discard(root)
+            self._notes.pop(root, None)
+            self.acks[root] = self.acks.get(root, 0) ^ edge
 
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
         """News of many trees: what is to be XORed to each root."""

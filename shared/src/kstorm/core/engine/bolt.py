@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Protocol
 
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Engine, Item, Job, Routine
+from kstorm.core.engine.engine import SETTLE_SECS, Item, Job, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.poll import Poll
+from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.slot import Phase, Record, Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.outbox import Outbox, ms_between
+from kstorm.core.outbox import ms_between
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import Steps, awaitable
 from kstorm.core.wire import TupleFrame
@@ -45,7 +46,7 @@ class AtHand:
     task: BoltTask | None = None
 
 
-class BoltEngine(Engine[BoltTask]):
+class BoltEngine(SendingEngine[BoltTask]):
     """The bolt tasks of one process."""
 
     make_bolt_task: ClassVar[type[BoltTask]] = BoltTask
@@ -66,7 +67,6 @@ class BoltEngine(Engine[BoltTask]):
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.bolt_topic(component)
-        self.outbox = Outbox(topology)
         self.stateful = isinstance(spec.component, Stateful)
         self.changelog = topology.state_topic(component) if self.stateful else ""
         self.states: dict[int, TaskState] = {}
@@ -85,15 +85,6 @@ class BoltEngine(Engine[BoltTask]):
         self._late = False  # whether a job of ticks and of what was acked late is waiting
         self._storing = False
         self._next_checkpoint = self._next_commit = 0.0
-
-    def sends_as(self, instance: str) -> None:
-        """See `Engine.sends_as`."""
-        self.outbox.by = instance
-
-    @property
-    def sent(self) -> Mapping[tuple[str, str], int]:
-        """See `Engine.sent`."""
-        return self.outbox.sent
 
     # Events.
 
@@ -213,7 +204,7 @@ class BoltEngine(Engine[BoltTask]):
     def _flush(self, unit: Unit) -> None:
         """Sends what was emitted in the work of a unit, and what was acked unless it waits for a checkpoint."""
         self._send(unit, self.outbox.drain_tuples())
-        self._report_too_large(self.outbox)
+        self._report_too_large()
         if not self.stateful:
             self._send(unit, self.outbox.drain_acks())
 

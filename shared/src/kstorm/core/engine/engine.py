@@ -20,7 +20,6 @@ from kstorm.core.dead_letters import (
     Postmark,
     encode_letter,
     key_of,
-    readable,
 )
 from kstorm.core.engine.effects import (
     Abandon,
@@ -40,11 +39,11 @@ from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.slot import Phase, Record, Slot, T
 from kstorm.core.engine.units import Progress, Unit
 from kstorm.core.extent import most_frame_bytes
-from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import F, decode
 from kstorm.errors import FrameError, TasksLostError, TopologyError
+from kstorm.texts import readable
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
@@ -315,12 +314,6 @@ class Engine(Generic[T]):
         if records:
             unit.add(len(records))
             self._effects.append(Send(unit, records))
-
-    def _report_too_large(self, outbox: Outbox) -> None:
-        """Tuples that no record can hold: their trees were failed."""
-        for found in outbox.too_large:
-            self.journal.error(found.error(), "emitting", found.task)
-        outbox.too_large.clear()
 
     def _frame(self, kind: type[F], record: Record) -> F:
         """What a record holds; raises `FrameError` saying why it is no frame."""

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from kstorm.core.dead_letters import REFUSED, TOO_LARGE, DeadLetter, LetterToStore, roots_of, text_of
 from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
-from kstorm.core.engine.engine import Engine, Routine
+from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.slot import Phase, Slot, T
 from kstorm.core.engine.units import Unit
-from kstorm.core.outbox import Outbox
 from kstorm.core.outgoing import EpochRecords, Outgoing, Part
 from kstorm.errors import BrokerError
 from kstorm.topology import Topology
@@ -29,10 +29,8 @@ MOST_BYTES = 16 * 1024 * 1024
 """Bytes of input after which it is, too: what comes of them must be written before the broker gives the transaction up."""
 
 
-class EpochEngine(Engine[T]):
+class EpochEngine(SendingEngine[T]):
     """An engine whose sends leave with the next epoch."""
-
-    outbox: Outbox
 
     def __init__(self, topology: Topology, *args: Any, **more: Any) -> None:
         super().__init__(topology, *args, **more)
@@ -187,9 +185,7 @@ class EpochEngine(Engine[T]):
         outbox = self.outbox
         for found in outbox.too_large:
             self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)
-            outbox.fails.difference_update(found.pairs)
-            for root, edge in found.pairs.items():
-                outbox.acks[root] = outbox.acks.get(root, 0) ^ edge
+            outbox.go_on_without(found.pairs)
             letter = replace(found.letter(self.topology.name), kind=TOO_LARGE, roots=roots_of(found.pairs))
             outbox.letters.append(LetterToStore(letter))
         outbox.too_large.clear()

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Engine, Item, Routine
+from kstorm.core.engine.engine import Item, Routine
 from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.slot import Slot
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
-from kstorm.core.outbox import Outbox, ms_between
+from kstorm.core.outbox import ms_between
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps, awaitable
 from kstorm.core.wire import CompletionFrame
@@ -25,7 +26,7 @@ _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
 
 
-class SpoutEngine(Engine[SpoutTask]):
+class SpoutEngine(SendingEngine[SpoutTask]):
     """The spout tasks of one process."""
 
     make_spout_task: ClassVar[type[SpoutTask]] = SpoutTask
@@ -45,7 +46,6 @@ class SpoutEngine(Engine[SpoutTask]):
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.completions_topic(component)
-        self.outbox = Outbox(topology)
         self.config = spec.config
         self.active = True
         """Whether the topology's spouts are to emit. What is in flight goes on in any case."""
@@ -56,15 +56,6 @@ class SpoutEngine(Engine[SpoutTask]):
         self._resources = dict(resources or {})
         self._emitting = self._ticking = False
         self._stalled: dict[int, tuple[int, float]] = {}
-
-    def sends_as(self, instance: str) -> None:
-        """See `Engine.sends_as`."""
-        self.outbox.by = instance
-
-    @property
-    def sent(self) -> Mapping[tuple[str, str], int]:
-        """See `Engine.sent`."""
-        return self.outbox.sent
 
     # Events.
 
@@ -164,7 +155,7 @@ class SpoutEngine(Engine[SpoutTask]):
     def _flush(self, unit: Unit) -> None:
         """Sends what was emitted, begun and given up. Tuples go first: a tree must not be known before it exists."""
         self._send(unit, self.outbox.drain_tuples())
-        self._report_too_large(self.outbox)
+        self._report_too_large()
         self._send(unit, self.outbox.drain_acks())
         letters, self.outbox.letters = self.outbox.letters, []
         for letter in letters:
