@@ -16,6 +16,7 @@ from kstorm.kafka.orders import Order, encode_order
 from kstorm.kafka.stages import stages_of
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
+from kstorm.topology.names import Names
 
 MOST_REPLAYS: Final = 3
 """What has failed again so often needs another mend than one more try."""
@@ -59,7 +60,7 @@ def order(
                 ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
             yield one.key, encode_order(ordered)
 
-    write_topic(settings, _topic(topology), records())
+    write_topic(settings, Names(topology).orders_topic, records())
 
 
 def _stage_of(stages: Sequence[int], place: int) -> int:
@@ -69,7 +70,7 @@ def _stage_of(stages: Sequence[int], place: int) -> int:
 def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, note: str) -> None:
     """Orders a letter's message with another value. Raises `BrokerError` if Kafka does not have the order."""
     edited = replace(order_of(one, who=operator(), note=note), value=value)
-    write_topic(settings, _topic(topology), [(one.key, encode_order(edited))])
+    write_topic(settings, Names(topology).orders_topic, [(one.key, encode_order(edited))])
 
 
 def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
@@ -112,12 +113,8 @@ def _why_not(one: Numbered, topology: str, under_way: set[bytes], *, force: bool
 def _open_orders(settings: Settings, topology: str) -> set[bytes]:
     """The keys of the letters whose order has not ended."""
     found = set[bytes]()
-    for record in read_topic(settings, _topic(topology)):
+    for record in read_topic(settings, Names(topology).orders_topic):
         key = record.key()
         if isinstance(key, bytes):
             (found.discard if record.value() is None else found.add)(key)
     return found
-
-
-def _topic(topology: str) -> str:
-    return f"{topology}.__orders"
