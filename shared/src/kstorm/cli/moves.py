@@ -6,9 +6,7 @@ It is there before the offset is moved, so that no audit finds a gap which nobod
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Final
 
-from confluent_kafka import KafkaException, Message, Producer
 from msgspec.structs import replace
 
 from kstorm.cli.reading import Reading
@@ -18,10 +16,9 @@ from kstorm.kafka.finished import FinishedRange, moved
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.zookeeper.nodes import OffsetNode
-
-_FLUSH_SECS: Final = 20.0
+from kstorm.topology.names import Names
 
 
 def note_moves(
@@ -39,7 +36,7 @@ def note_moves(
         found = moved(before, stored.offset, command, who, positions.get(partition, 0))
         if found is not None:
             name = stored.topology.name if reading.group is None else reading.topology.name
-            records.setdefault(f"{name}.__finished", []).append(
+            records.setdefault(Names(name).finished_topic, []).append(
                 replace(
                     found,
                     reading=reading.root_of(partition.topic),
@@ -51,24 +48,9 @@ def note_moves(
             )
     there = Admin(reading.settings).partition_counts() if records else {}
     for topic in records.keys() & there.keys():
-        _write(reading.settings, topic, records[topic])
+        try:
+            write_topic(reading.settings, topic, [(record.key, record.encode()) for record in records[topic]])
+        except BrokerError as error:
+            raise BrokerError(f"{error}. It says what is skipped; without it no offset was changed") from None
     missing = sorted(records.keys() - there.keys())
     return f"there is no topic {', '.join(missing)}" if missing else ""
-
-
-def _write(settings: Settings, topic: str, records: list[FinishedRange]) -> None:
-    refused: list[str] = []
-
-    def delivered(error: object | None, _: Message) -> None:
-        if error is not None:
-            refused.append(str(error))
-
-    producer = Producer({**settings.client_config, "enable.idempotence": True})
-    try:
-        for record in records:
-            producer.produce(topic, record.encode(), record.key, on_delivery=delivered)
-    except KafkaException as error:
-        refused.append(error.args[0].str())
-    if producer.flush(_FLUSH_SECS) or refused:
-        told = refused[0] if refused else "no answer"
-        raise BrokerError(f"topic {topic!r} does not take a record of what is skipped: {told}. No offset was changed")
