@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kstorm.errors import FrameError
+from kstorm.texts import decode_json, readable
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,21 +23,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def encode_event(event: Event) -> bytes:
     """The record's value; a text is cut to 2000 characters."""
-    cut = {name: _cut(getattr(event, name)) for name in ("who", "verb", "what", "note", "outcome")}
+    cut = {name: readable(getattr(event, name)) for name in ("who", "verb", "what", "note", "outcome")}
     return msgspec.json.encode(msgspec.structs.replace(event, **cut))
 
 
 def decode_event(data: bytes) -> Event:
     """Reads an event back; raises `FrameError` if it is none."""
-    try:
-        return msgspec.json.decode(data, type=Event)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no event: {error}") from None
-
-
-def _cut(text: str) -> str:
-    text = text if len(text) <= _MOST else f"{text[:_MOST]}…"
-    return text.encode(errors="backslashreplace").decode()
-
-
-_MOST = 2000
+    return decode_json(data, Event, "no event")

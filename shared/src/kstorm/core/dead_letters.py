@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kstorm.core.notes import Note, note_of
-from kstorm.errors import FrameError
+from kstorm.texts import decode_json, encodable, readable
 
 UNDECODABLE: Final = "undecodable"
 """The kind of a letter: nothing could read it."""
@@ -133,7 +133,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
     What the message holds may be as long and as odd as its writer liked, and so may a reason that quotes it: the reason
     is cut to 2000 characters, and key and value are cut, which the reason then says, if they are too long together.
     """
-    headers = [(_encodable(name), value and _encodable(value)) for name, value in letter.headers]
+    headers = [(encodable(name), value and encodable(value)) for name, value in letter.headers]
     letter = msgspec.structs.replace(
         letter, reason=readable(letter.reason), headers=headers, roots=letter.roots[:_MAX_ROOTS]
     )
@@ -152,10 +152,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
 
 def decode_letter(data: bytes) -> DeadLetter:
     """Reads a dead letter back; raises `FrameError` if it is none."""
-    try:
-        return msgspec.json.decode(data, type=DeadLetter)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no dead letter: {error}") from None
+    return decode_json(data, DeadLetter, "no dead letter")
 
 
 def is_cut(letter: DeadLetter) -> bool:
@@ -163,19 +160,7 @@ def is_cut(letter: DeadLetter) -> bool:
     return letter.reason.endswith(_CUT)
 
 
-def readable(reason: str) -> str:
-    """A reason as it can be written: of bounded length, and without halves of characters, which UTF-8 does not have."""
-    if len(reason) > _MAX_REASON:
-        reason = f"{reason[:_MAX_REASON]}…"
-    return _encodable(reason)
-
-
-def _encodable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
-
-
 _CUT: Final = " are kept here)"
-_MAX_REASON: Final = 2000
 _MAX_ROOTS: Final = 100
 _MAX_BYTES: Final = 700_000
 _MAX_KEY: Final = 100_000  # base64 adds a third

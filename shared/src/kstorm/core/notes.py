@@ -4,6 +4,7 @@ import sysconfig
 from pathlib import PurePath
 from typing import Final
 
+from kstorm.texts import encodable
 from kstorm.topology import Note as Note
 
 MOST_NOTES: Final = 100
@@ -39,6 +40,5 @@ def place_of(error: BaseException) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Without halves of characters, which UTF-8 does not have."""
-    text = text.encode(errors="backslashreplace").decode()
+    text = encodable(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -14,6 +14,7 @@ import msgspec
 
 from kstorm.errors import FrameError
 from kstorm.kafka.above import Run
+from kstorm.texts import decode_json
 
 VERSION: Final = 1
 ACKED: Final = "acked"
@@ -82,10 +83,7 @@ class FinishedRange(
 
 def decode_range(data: bytes) -> FinishedRange:
     """Reads a record's value back; raises `FrameError` if it is none."""
-    try:
-        found = msgspec.json.decode(data, type=FinishedRange)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no finished range: {error}") from None
+    found = decode_json(data, FinishedRange, "no finished range")
     if found.v != VERSION:
         raise FrameError(f"a finished range of version {found.v}: this release reads {VERSION}")
     return found

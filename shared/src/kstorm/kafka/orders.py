@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kstorm.errors import FrameError
+from kstorm.texts import decode_json
 
 FAILED: Final = b"failed:"
 """How the keys of failures begin."""
@@ -101,10 +101,7 @@ def encode_failure(order: Order) -> bytes:
 
 def decode_failure(data: bytes) -> Failure:
     """Reads one back; raises `FrameError` if it is none."""
-    try:
-        return msgspec.json.decode(data, type=Failure)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no failure of an order: {error}") from None
+    return decode_json(data, Failure, "no failure of an order")
 
 
 def failure_key(order: Order, key: bytes) -> bytes:
@@ -119,7 +116,4 @@ def encode_order(order: Order) -> bytes:
 
 def decode_order(data: bytes) -> Order:
     """Reads an order back; raises `FrameError` if it is none."""
-    try:
-        return msgspec.json.decode(data, type=Order)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are no order: {error}") from None
+    return decode_json(data, Order, "no order")
