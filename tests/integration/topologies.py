@@ -1,6 +1,7 @@
 """The topologies that the services of the integration tests load; topic names come from the test's environment."""
 
 import os
+import time
 
 from examples import diamond as diamonds
 from examples.wordcount import topology as wordcounts
@@ -139,6 +140,24 @@ def forgetful() -> Topology:
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write, 1).shuffle_grouping("count")
+    return builder.build()
+
+
+class Slow(BasicBolt):
+    """Takes its time."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """For 10 ms."""
+        time.sleep(0.01)
+
+
+def slow() -> Topology:
+    """Sentences that a bolt is slow with."""
+    name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
+    builder = TopologyBuilder(name, _config())
+    scheme = SchemeAsMultiScheme(StringScheme())
+    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("sentences")
     return builder.build()
 
 
