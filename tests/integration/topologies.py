@@ -1,5 +1,6 @@
 """The topologies that the services of the integration tests load; topic names come from the test's environment."""
 
+import dataclasses
 import os
 import time
 
@@ -126,12 +127,19 @@ class ForgetsTheMoon(Bolt):
             self.collector.ack(tuple)
 
 
-def forgetful() -> Topology:
+def forgetful(retry_limit: int = -1) -> Topology:
     """Words with their lineage in headers, of which a bolt forgets one."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(
-        KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_initial_delay_ms=600_000, retry_delay_max_ms=600_000
+        KafkaHosts(),
+        source,
+        "/kstorm",
+        name,
+        scheme=scheme,
+        retry_initial_delay_ms=600_000,
+        retry_delay_max_ms=600_000,
+        retry_limit=retry_limit,
     )
     builder = TopologyBuilder(name, _config())
     builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
@@ -143,6 +151,11 @@ def forgetful() -> Topology:
     return builder.build()
 
 
+def impatient() -> Topology:
+    """The forgetful one, with no second attempt at a sentence."""
+    return forgetful(retry_limit=0)
+
+
 class Slow(BasicBolt):
     """Takes its time."""
 
@@ -152,9 +165,9 @@ class Slow(BasicBolt):
 
 
 def slow() -> Topology:
-    """Sentences that a bolt is slow with."""
+    """Sentences that a bolt is slow with, however many there are in flight."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
-    builder = TopologyBuilder(name, _config())
+    builder = TopologyBuilder(name, dataclasses.replace(_config(), topology_max_spout_pending=1_000_000))
     scheme = SchemeAsMultiScheme(StringScheme())
     builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
     builder.set_bolt("slow", Slow()).shuffle_grouping("sentences")

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from kstorm.cli.editing import ask, edit
@@ -38,6 +39,7 @@ from kstorm.cli.moments import parse_since
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.options import with_options
 from kstorm.cli.replaying import order, replayable
+from kstorm.cli.waited import waited
 from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.letters import (
     FINGERPRINT_DIGITS,
@@ -98,10 +100,16 @@ def show(
     options: TopologyOptions,
     number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
     raw: Annotated[bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Of one that timed out: find in the topics what its tree waited for.")
+    ] = False,
 ) -> None:
     """Shows all of a letter, with what its message holds."""
-    in_pod(options, "dlq show", {"raw": raw}, [number])
+    in_pod(options, "dlq show", {"raw": raw, "why": why}, [number])
     one = read_one(options.settings, options.name, number)
+    if why:
+        told = "\n".join(waited(options, one.letter))
+        one = msgspec.structs.replace(one, letter=msgspec.structs.replace(one.letter, waiting_on=told))
     if raw:
         print(json_of(one, whole=True))
         return
