@@ -74,7 +74,7 @@ def code_of(options: TopologyOptions, why: str) -> Topology:
     if ":" not in reference:
         reference = os.environ.get(_CODE, "")
     if ":" not in reference:
-        raise ConfigError(f"the code of {options.name!r} is needed, as {why}: give --topology MODULE:ATTR")
+        raise ConfigError(f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR")
     topology = load_topology(reference)
     if topology.name != options.name:
         raise ConfigError(

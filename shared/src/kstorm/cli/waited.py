@@ -25,7 +25,7 @@ def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
         raise ControlError(
             f"--why is for letters of the kind {TIMED_OUT}, and this one is {kind_of(letter) or 'of none'}"
         )
-    topology = code_of(options, "its code says which topics its tuples are in")
+    topology = code_of(options, "that says which topics its tuples are in")
     message, timeout = Message(letter.topic, letter.partition, letter.offset), topology.longest_message_timeout_secs
     if letter.component in topology.components:
         timeout = topology.component(letter.component).config.message_timeout_secs
