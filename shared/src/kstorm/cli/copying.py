@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kstorm.cli.kafka_of import TopologyOptions, code_of
-from kstorm.cli.letters import read_whole, topic_of
+from kstorm.cli.letters import read_whole
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.replaying import MOST_REPLAYS, open_orders, why_not_ordered, why_not_whole
 from kstorm.core.dead_letters import DeadLetter
@@ -24,6 +24,7 @@ from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.copies import Copy, write_copies
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.topology import Topology
+from kstorm.topology.names import Names
 
 REPLAY_OF: Final = "kstorm-replay-of"
 """The header that has the place of the message that a copy is of; of one that came from no topic, that of its letter."""
@@ -103,7 +104,7 @@ def _copied(options: TopologyOptions, copies: Copies, *, to: str | None, rate: f
         taken, problem = write_copies(options.settings, made)
         ended = [one.key for number, one in enumerate(some) if number in taken and one.key is not None]
         if ended:
-            write_topic(options.settings, topic_of(options.name), [(key, None) for key in ended])
+            write_topic(options.settings, Names(options.name).dead_letters_topic, [(key, None) for key in ended])
         yield len(taken)
         if problem:
             raise BrokerError(f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}")
@@ -121,7 +122,7 @@ def _copy_of(one: Numbered, topology: str, to: str | None, partitions: Mapping[s
     place = (
         f"{letter.topic}/{letter.partition}/{letter.offset}"
         if letter.offset >= 0
-        else f"{topic_of(topology)}/0/{one.number}"
+        else f"{Names(topology).dead_letters_topic}/0/{one.number}"
     )
     origin = next((value for name, value in letter.headers if name == REPLAY_OF and value), place)
     headers = [(name, value) for name, value in letter.headers if name not in (REPLAY_OF, REPLAYS)]
@@ -160,7 +161,7 @@ def _why_ordered(
     """Why an order is the better way; empty if there is none."""
     letter = one.letter
     gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
-    if gone or f"{topology}.__orders" not in partitions or why_not_ordered(one, topology, under_way):
+    if gone or Names(topology).orders_topic not in partitions or why_not_ordered(one, topology, under_way):
         return ""
     if code is None:
         return (

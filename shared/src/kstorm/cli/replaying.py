@@ -44,9 +44,10 @@ def order(
     """Orders them, so many a second from now on; `by_stages`: a few of each spout first.
 
     Raises `ControlError` if no spout of the topology carries out orders, `BrokerError` if Kafka does not have all of them."""
-    if Names(topology).orders_topic not in Admin(settings).partition_counts():
+    topic = Names(topology).orders_topic
+    if topic not in Admin(settings).partition_counts():
         raise ControlError(
-            f"no spout of {topology!r} carries out orders, as there is no topic {Names(topology).orders_topic!r}: it has no KafkaSpout, or has "
+            f"no spout of {topology!r} carries out orders, as there is no topic {topic!r}: it has no KafkaSpout, or has "
             "not run with this release; --mode produce copies messages"
         )
     who, begin, batch = operator(), now_ms(), secrets.token_hex(8) if by_stages else ""
@@ -67,7 +68,7 @@ def order(
                 ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
             yield one.key, encode_order(ordered)
 
-    write_topic(settings, Names(topology).orders_topic, records())
+    write_topic(settings, topic, records())
 
 
 def _stage_of(stages: Sequence[int], place: int) -> int:
