@@ -4,13 +4,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from examples.diamond import build
 from kstorm.cli import lag, watching
 from kstorm.errors import NoBrokerError
-from kstorm.inspect.looks import Backlog
+from kstorm.inspect.looks import Backlog, Process
 from kstorm.runtime import running
 from kstorm.runtime.service.settings import Settings
 from tests.exec_stub import Frames, ended
@@ -135,3 +136,26 @@ def test_where_a_topology_is_looked_for(tmp_path: Path, kstorm: Command, monkeyp
     code, _, complained = kstorm("causes", "other", "--runs", str(tmp_path / "runs"))
     assert (code, "those there are: words" in complained) == (2, True)
     assert "give the one or the other" in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
+
+
+def test_a_pod_is_asked_by_a_client_of_its_own(
+    stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While that one opens a session, whatever else it is asked goes into the pod too."""
+    looking, asking = set[int](), set[int]()
+    stub.add("sentences", "spout")
+    say_lag(stub, "{}", "{}")
+    process, pod_command = watching.OnKubernetes._process, watching.PodCommand
+
+    def noted(self: watching.OnKubernetes, *pod: Any) -> Process:
+        looking.add(id(self._cluster))
+        return process(self, *pod)
+
+    def noted_too(cluster: Any, *rest: Any) -> Any:
+        asking.add(id(cluster))
+        return pod_command(cluster, *rest)
+
+    monkeypatch.setattr(watching.OnKubernetes, "_process", noted)
+    monkeypatch.setattr(watching, "PodCommand", noted_too)
+    assert kstorm("causes", "wordcount", "--window", "0.1")[0] == 0
+    assert (len(looking), len(asking), looking & asking) == (1, 1, set())
