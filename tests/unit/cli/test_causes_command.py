@@ -10,6 +10,7 @@ import pytest
 
 from examples.diamond import build
 from kstorm.cli import lag, watching
+from kstorm.cli.in_pod import PodCommand
 from kstorm.errors import NoBrokerError
 from kstorm.inspect.looks import Backlog, Process
 from kstorm.runtime import running
@@ -145,7 +146,7 @@ def test_a_pod_is_asked_by_a_client_of_its_own(
     looking, asking = set[int](), set[int]()
     stub.add("sentences", "spout")
     say_lag(stub, "{}", "{}")
-    process, pod_command = watching.OnKubernetes._process, watching.PodCommand
+    process = watching.OnKubernetes._process
 
     def noted(self: watching.OnKubernetes, *pod: Any) -> Process:
         looking.add(id(self._cluster))
@@ -153,7 +154,7 @@ def test_a_pod_is_asked_by_a_client_of_its_own(
 
     def noted_too(cluster: Any, *rest: Any) -> Any:
         asking.add(id(cluster))
-        return pod_command(cluster, *rest)
+        return PodCommand(cluster, *rest)
 
     monkeypatch.setattr(watching.OnKubernetes, "_process", noted)
     monkeypatch.setattr(watching, "PodCommand", noted_too)
