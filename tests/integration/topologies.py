@@ -1,6 +1,8 @@
 """The topologies that the services of the integration tests load; topic names come from the test's environment."""
 
+import dataclasses
 import os
+import time
 
 from examples import diamond as diamonds
 from examples.wordcount import topology as wordcounts
@@ -125,12 +127,19 @@ class ForgetsTheMoon(Bolt):
             self.collector.ack(tuple)
 
 
-def forgetful() -> Topology:
+def forgetful(retry_limit: int = -1) -> Topology:
     """Words with their lineage in headers, of which a bolt forgets one."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(
-        KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_initial_delay_ms=600_000, retry_delay_max_ms=600_000
+        KafkaHosts(),
+        source,
+        "/kstorm",
+        name,
+        scheme=scheme,
+        retry_initial_delay_ms=600_000,
+        retry_delay_max_ms=600_000,
+        retry_limit=retry_limit,
     )
     builder = TopologyBuilder(name, _config())
     builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
@@ -139,6 +148,29 @@ def forgetful() -> Topology:
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write, 1).shuffle_grouping("count")
+    return builder.build()
+
+
+def impatient() -> Topology:
+    """The forgetful one, with no second attempt at a sentence."""
+    return forgetful(retry_limit=0)
+
+
+class Slow(BasicBolt):
+    """Takes its time."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """For 10 ms."""
+        time.sleep(0.01)
+
+
+def slow() -> Topology:
+    """Sentences that a bolt is slow with, however many there are in flight."""
+    name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
+    builder = TopologyBuilder(name, dataclasses.replace(_config(), topology_max_spout_pending=1_000_000))
+    scheme = SchemeAsMultiScheme(StringScheme())
+    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("sentences")
     return builder.build()
 
 

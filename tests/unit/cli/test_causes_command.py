@@ -1,29 +1,162 @@
-"""`kstorm causes`, by the real Kubernetes client, on a stub of the API server."""
+"""`kstorm causes`: on Kubernetes by the real client, on a stub of the API server; on this machine by the file of a run."""
 
+import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from examples.diamond import build
+from kstorm.cli import lag, watching
+from kstorm.cli.in_pod import PodCommand
+from kstorm.errors import NoBrokerError
+from kstorm.inspect.looks import Backlog, Process
+from kstorm.runtime import running
+from kstorm.runtime.service.settings import Settings
+from tests.exec_stub import Frames, ended
 from tests.kubernetes_stub import KubernetesStub
 from tests.unit.cli.conftest import Command
 
 
-def test_the_pods_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kstorm: Command) -> None:
-    """And one that says why it cannot work."""
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster; nothing runs on this machine."""
+    monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     with KubernetesStub() as stub:
-        stub.add("sentences", "spout")
-        stub.add("split", "bolt", 2)
-        stub.pages = {
-            "wc-sentences-0": {"instance": "wc-sentences-0", "not_ready": "\x1b[2JZooKeeper does not answer"},
-            "wc-split-0": {"instance": "wc-split-0"},
-        }
         monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
-        code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
-        assert code == 0
-        assert told.splitlines() == [
-            "sentences cannot work",
-            "    wc-sentences-0: \\u001b[2JZooKeeper does not answer",
-            "split: 1 of 2 processes answer",
-        ]
-        stub.pages = {name: {"instance": name} for name in ("wc-sentences-0", "wc-split-0", "wc-split-1")}
-        assert kstorm("causes", "wordcount", "--window", "0.1")[1].startswith("nothing holds wordcount back")
+        yield stub
+
+
+def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
+    """What `kstorm lag` prints in a pod."""
+
+    def run(pod: str, command: list[str]) -> Frames:
+        yield 1, "".join(f"{line}\n" for line in lines).encode()
+        yield ended(code)
+
+    stub.on_exec = run
+
+
+def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> None:
+    """One that says why it cannot work; one that crashes, how often and since when."""
+    stub.add("sentences", "spout")
+    stub.add("split", "bolt", 2)
+    stub.pages = {
+        "wc-sentences-0": {"instance": "wc-sentences-0", "not_ready": "\x1b[2JZooKeeper does not answer"},
+        "wc-split-0": {"instance": "wc-split-0"},
+    }
+    stub.trouble("wc-split-1", "CrashLoopBackOff", "back-off 5m0s")
+    status = stub.pods[-1]["status"]
+    status["containerStatuses"][0]["restartCount"] = 7
+    status["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-25T08:00:00Z"}]
+    code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
+    assert code == 0
+    first, second, third, fourth = told.splitlines()
+    assert first == "no process of sentences is ready, of 1 that should be"
+    assert second == "    wc-sentences-0: \\u001b[2JZooKeeper does not answer"
+    assert third.startswith("split: 1 of 2 processes ready; since 08:00:00 UTC (")
+    assert fourth == "    wc-split-1: CrashLoopBackOff: back-off 5m0s; it was restarted 7 times"
+    stub.pages = {name: {"instance": name} for name in ("wc-sentences-0", "wc-split-0", "wc-split-1")}
+    assert kstorm("causes", "wordcount", "--window", "0.1")[1].startswith("nothing holds wordcount back")
+
+
+def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(stub: KubernetesStub, kstorm: Command) -> None:
+    """A pod that can reach Kafka is asked, once for both looks; the ackers by their name in the topology."""
+    stub.add("sentences", "spout")
+    stub.add("split", "bolt", 0)
+    stub.add("acker", "acker")
+    stub.pages = {name: {"instance": name} for name in ("wc-sentences-0", "wc-acker-0")}
+    say_lag(stub, *(lag.encode({"split": Backlog(at, {0: behind})}) for at, behind in ((10.0, 500), (20.0, 900))))
+    code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
+    assert (code, told.splitlines()) == (
+        0,
+        ["split is scaled to 0: no process of it is wanted", "    lag 900 records and rising by 40/s"],
+    )
+    ((_, command),) = stub.commands
+    assert command[command.index("kstorm") :] == [
+        "kstorm",
+        "lag",
+        "--topology=wordcount",
+        "--window=0.1",
+        "--",
+        "split",
+        "__acker",
+    ]
+    (cause,) = json.loads(kstorm("causes", "wordcount", "--window", "0.1", "--json")[1])
+    assert (cause["component"], cause["kind"], cause["weight"]) == ("split", "scaled to 0", 1.0)
+
+
+@pytest.mark.parametrize(("lines", "code"), [((), 2), (("no such command",) * 2, 0)])
+def test_a_lag_that_nobody_can_tell_is_no_end(
+    stub: KubernetesStub, kstorm: Command, lines: tuple[str, ...], code: int
+) -> None:
+    """Of a release without the command, for example."""
+    stub.add("sentences", "spout")
+    stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
+    say_lag(stub, *lines, code=code)
+    done, told, complained = kstorm("causes", "wordcount", "--window", "0.1")
+    assert (done, told.startswith("nothing holds wordcount back")) == (0, True)
+    assert (
+        f"how far groups are behind is not known: the pod streams/wc-sentences-0 did not say it (exit code {code})"
+        in complained
+    )
+
+
+def test_kafka_is_asked_from_here_where_it_is_named(
+    stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And if no broker answers, that is the cause."""
+    stub.add("sentences", "spout")
+    stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
+
+    def asked(settings: Settings, *_: object) -> None:
+        raise NoBrokerError(f"no Kafka broker answered at {settings.bootstrap_servers!r}")
+
+    monkeypatch.setattr(watching, "backlogs_of", asked)
+    code, told, _ = kstorm("causes", "wordcount", "--window", "0.1", "--bootstrap", "h:9092")
+    assert (code, told.splitlines()) == (0, ["Kafka does not answer", "    no Kafka broker answered at 'h:9092'"])
+    assert stub.commands == []
+
+
+def test_where_a_topology_is_looked_for(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among the runs of this machine first, or where one says; no answer of its processes is a cause, and no name a mistake."""
+    monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(watching, "backlogs_of", lambda *_: {})
+    assert "(there is none), and there is no kubeconfig" in kstorm("causes", "words")[2]
+    workers = [
+        running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1") for name in build("w", "i", "o").components
+    ]
+    running.write(tmp_path / "runs" / "1", running.describe(build("words", "in", "out"), "", "", workers))
+    code, told, _ = kstorm("causes", "words", "--window", "0.1")
+    assert (code, "\nno process of " in told, "scaled to 0" in told) == (0, True, True), told
+    assert kstorm("causes", "words", "--window", "0.1", "--runs", str(tmp_path / "runs" / "1"))[1] == told
+    code, _, complained = kstorm("causes", "other", "--runs", str(tmp_path / "runs"))
+    assert (code, "those there are: words" in complained) == (2, True)
+    assert "give the one or the other" in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
+
+
+def test_a_pod_is_asked_by_a_client_of_its_own(
+    stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While that one opens a session, whatever else it is asked goes into the pod too."""
+    looking, asking = set[int](), set[int]()
+    stub.add("sentences", "spout")
+    say_lag(stub, "{}", "{}")
+    process = watching.OnKubernetes._process
+
+    def noted(self: watching.OnKubernetes, *pod: Any) -> Process:
+        looking.add(id(self._cluster))
+        return process(self, *pod)
+
+    def noted_too(cluster: Any, *rest: Any) -> Any:
+        asking.add(id(cluster))
+        return PodCommand(cluster, *rest)
+
+    monkeypatch.setattr(watching.OnKubernetes, "_process", noted)
+    monkeypatch.setattr(watching, "PodCommand", noted_too)
+    assert kstorm("causes", "wordcount", "--window", "0.1")[0] == 0
+    assert (len(looking), len(asking), looking & asking) == (1, 1, set())

@@ -2,6 +2,7 @@
 one in `tests/integration/test_terminal.py`."""
 
 import json
+import os
 import subprocess
 import sys
 import unicodedata
@@ -127,6 +128,25 @@ def test_a_screen_lets_nothing_through() -> None:
     Screen(file=out, width=200).print(Text(f"{ESCAPES}x", style="red"))
     assert obeyed(out.getvalue()) == []
     assert "\\u001b]0;owned" in out.getvalue()
+
+
+def test_a_table_is_as_wide_as_it_needs_where_no_terminal_is() -> None:
+    """In a pipe, or CI; a terminal's width is its own, and so is what COLUMNS says."""
+    cells = ("x" * 150, "y" * 150)
+    lines = piped_table(cells)
+    assert any(set(cells) <= set(line.split()) for line in lines)
+    assert {len(line) for line in lines if line} == {len(lines[0])}, "and no wider"
+    assert max(map(len, piped_table(cells, COLUMNS="60"))) <= 60
+
+
+def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
+    """The lines that another process writes into a pipe."""
+    code = "import sys; from rich.table import Table; from kstorm.runtime.terminal import Screen; table = Table('a', 'b'); "
+    code += "table.add_row(*sys.argv[1:]); Screen().print(table)"
+    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
+    command = [sys.executable, "-c", code, *cells]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**environ, **environment})
+    return done.stdout.splitlines()
 
 
 def test_what_a_pod_prints(show: Show, cluster: KubernetesStub) -> None:

@@ -1,8 +1,11 @@
-"""What holds a topology back, from looks at its processes."""
+"""What holds a topology back, from looks at its processes and at its groups' lag."""
 
 from typing import Any
 
-from kstorm.inspect.causes import Component, HoldUp, Look, causes
+import pytest
+
+from kstorm.inspect.causes import HoldUp, causes, in_words
+from kstorm.inspect.looks import Backlog, Component, Look, Process, Snapshot, between
 
 SECONDS = 10.0
 
@@ -12,11 +15,26 @@ def page(instance: str, **more: Any) -> dict[str, Any]:
 
 
 def component(
-    name: str, after: list[dict[str, Any]], kind: str = "bolt", processes: int = 1, lag: tuple[int, int] = (0, 0)
+    name: str,
+    after: list[dict[str, Any]],
+    kind: str = "bolt",
+    processes: int | None = None,
+    lag: tuple[Any, Any] | None = None,
+    gone: tuple[Process, ...] = (),
 ) -> Component:
-    """Before, all that counts was at 0."""
-    before = [page(found["instance"], pid=found["pid"]) for found in after]
-    return Component(name, kind, processes, Look(100.0, before, lag[0]), Look(100.0 + SECONDS, after, lag[1]))
+    """Before, all that counts was at 0. `lag` is that before and now, of one partition or by partition."""
+    before = [Process(found["instance"], page(found["instance"], pid=found["pid"])) for found in after]
+    now = [*(Process(found["instance"], found) for found in after), *gone]
+    first, second = lag or (None, None)
+    wanted = len(now) if processes is None else processes
+    looks = Look(100.0, before, backlog(0.0, first)), Look(100.0 + SECONDS, now, backlog(SECONDS, second))
+    return Component(name, kind, wanted, *looks)
+
+
+def backlog(at: float, behind: Any) -> Backlog | None:
+    if behind is None:
+        return None
+    return Backlog(at, behind if isinstance(behind, dict) else {0: behind})
 
 
 def kinds(*components: Component) -> list[tuple[str, str]]:
@@ -28,9 +46,11 @@ def only(*components: Component) -> HoldUp:
     return found
 
 
-def sentences(**waits: float) -> Component:
+def sentences(waits: Any = None, lag: int = 0, **more: Any) -> Component:
+    """A spout that sends to split. Its processes tell of the lag themselves."""
     edges = [{"stream": "default", "target": "split", "tuples": 5}]
-    return component("sentences", [page("sentences-0", edges=edges, waits=waits, busy_seconds=1.0)], "spout")
+    found = page("sentences-0", edges=edges, waits=waits or {}, busy_seconds=1.0, source={"lag": lag}, **more)
+    return component("sentences", [found], "spout")
 
 
 def split(**more: Any) -> Component:
@@ -39,63 +59,196 @@ def split(**more: Any) -> Component:
 
 
 def test_nothing_holds_back_what_is_idle() -> None:
-    """Nobody is busy, nobody waits."""
-    assert causes([sentences(), split(busy_seconds=2.0), component("count", [page("count-0", busy_seconds=8.4)])]) == []
+    """Nobody is busy, nobody waits, and some marks of transactions are no lag."""
+    count = component("count", [page("count-0", busy_seconds=8.4)], lag=({0: 0, 1: 0}, {0: 9, 1: 9}))
+    assert causes([sentences(), split(busy_seconds=2.0), count]) == []
 
 
 def test_who_is_busy_is_the_cause_and_who_waits_for_it_comes_behind() -> None:
-    """Through all that is between them."""
-    count = component("count", [page("count-0", busy_seconds=9.8)], lag=(50_000, 53_120))
-    first, second = causes([sentences(pending_limit=9.0), split(busy_seconds=1.0), count])
-    assert first.said == "count is the bottleneck: 98% busy, and its lag rises"
-    assert first.evidence == ["count-0: 98% busy", "lag 53,120 records, rising"]
+    """Through all that is between them; with the lags, and how fast they rise."""
+    count = component("count", [page("count-0", busy_seconds=9.8)], lag=({0: 50_000, 1: 1}, {0: 62_000, 1: 120}))
+    first, second = causes([sentences({"pending_limit": 9.0}, lag=4_000), split(busy_seconds=1.0), count])
+    assert first.said == "count is the bottleneck: 98 % busy, lag 62,120 records and rising by 1,212/s"
+    assert first.evidence == ["count-0: 98 % busy", "count[0] has 62,000 of them"]
     assert second.said == "sentences waits for count"
+    assert second.evidence == ["sentences-0: 90 % of the time", "lag 4,000 messages"]
+
+
+def test_one_that_is_busy_and_misses_a_process_says_both() -> None:
+    """In one line, since the one may be why of the other."""
+    gone = Process("count-1", None, "CrashLoopBackOff: back-off 5m0s", 1_700_000_000.0)
+    cause = only(component("count", [page("count-0", busy_seconds=9.9)], lag=(900, 900), gone=(gone,)))
+    assert cause.said == "count is the bottleneck: 99 % busy, lag 900 records and level, 1 of 2 processes ready"
+    assert cause.evidence == ["count-0: 99 % busy", "count-1: CrashLoopBackOff: back-off 5m0s"]
+    assert in_words(cause, 1_700_000_240.0).endswith("ready; since 22:13:20 UTC (4 min)")
+
+
+def test_a_lag_that_rises_makes_a_busy_one_more_telling() -> None:
+    """Whoever is as busy and keeps pace comes behind."""
+    keeps, falls_behind = (
+        component(name, [page(f"{name}-0", busy_seconds=9.9)], lag=lag)
+        for name, lag in (("keeps", (800, 700)), ("falls", (100, 700)))
+    )
+    found = causes([keeps, falls_behind])
+    assert [cause.component for cause in found] == ["falls", "keeps"]
+    assert found[1].said.endswith("lag 700 records and falling by 10/s")
+
+
+def test_a_component_that_is_scaled_to_0_comes_first() -> None:
+    """Before all else, with what waits for it; nobody waits for a process of it."""
+    count = component("count", [], processes=0, lag=(20_000, 25_000))
+    away = component("sink", [], processes=2)
+    first, second, third = causes([sentences({"pending_limit": 9.0}), split(), away, count])
+    assert first.said == "count is scaled to 0: no process of it is wanted"
+    assert first.evidence == ["lag 25,000 records and rising by 500/s"]
+    assert second.said == "no process of sink is ready, of 2 that should be"
+    assert third.said == "sentences waits for count"
+
+
+def test_pods_that_crash_or_are_not_ready() -> None:
+    """Each with why, and since when where that is known; if nobody is left it stands still."""
+    gone = tuple(Process(f"split-{number}", None, "Error", 1_700_000_000.0 + number) for number in (1, 2))
+    cause = only(component("split", [page("split-0")], gone=gone))
+    assert (cause.kind, cause.said) == ("processes missing", "split: 1 of 3 processes ready")
+    assert (cause.evidence, cause.since) == (["split-1: Error", "split-2: Error"], 1_700_000_001.0)
+    none = only(component("split", [], gone=gone))
+    assert (none.kind, none.said) == ("not there", "no process of split is ready, of 2 that should be")
+    assert none.weight > cause.weight
+    recovers = component("split", [page("split-0"), page("split-1", not_ready="tasks [1] are being recovered")])
+    assert only(recovers).kind == "cannot work"
+    assert only(recovers).evidence == ["split-1: tasks [1] are being recovered"]
+    many = component("split", [page("split-0")], gone=tuple(Process(f"p{number}", None) for number in range(8)))
+    assert only(many).evidence[-2:] == ["p4: does not answer", "and 3 more"]
+
+
+def test_a_kafka_that_is_away_is_told_once() -> None:
+    """However many wait for it; who is not there for another reason is told besides."""
+    says = {"not_ready": "Kafka is away since …: no broker answered", "kafka_away_since": 1_700_000_000.0}
+    spout = component("sentences", [page("sentences-0", **says)], "spout")
+    count = component("count", [page("count-0"), page("count-1", **says)])
+    cause = only(spout, count)
+    assert cause.said == "Kafka does not answer 2 of 3 processes"
+    assert cause.evidence == ["sentences-0: Kafka is away since …: no broker answered"]
+    assert cause.since == 1_700_000_000.0
+    dead = component("split", [], gone=(Process("split-0", None, "Error"),))
+    assert kinds(spout, count, dead) == [("", "kafka away"), ("split", "not there")]
+    (found,) = causes([split()], "no Kafka broker answered at h:9092")
+    assert (found.kind, found.evidence) == ("kafka away", ["no Kafka broker answered at h:9092"])
+
+
+def test_a_deactivated_topology_says_so_once() -> None:
+    """By whom and since when, however many spouts it has; and no spout is slow then."""
+    told = {"active": False, "remark": "deactivated since … from h (pid 1)", "deactivated_since": 1_700_000_000.0}
+    others = component("others", [page("others-0", active=False, **{k: told[k] for k in ("remark",)})], "spout")
+    cause = only(sentences(lag=90_000, **told), others)
+    assert (cause.component, cause.kind) == ("", "deactivated")
+    assert (cause.evidence, cause.since) == (["deactivated since … from h (pid 1)"], 1_700_000_000.0)
+    assert kinds(sentences(active=True)) == []
+
+
+def test_a_source_that_cannot_be_read() -> None:
+    """As the spout has heard of Kafka."""
+    cause = only(sentences(unread="the topic 'lines' is not there", lag=700))
+    assert cause.said == "sentences cannot read its source"
+    assert cause.evidence == ["sentences-0: the topic 'lines' is not there"]
+
+
+def test_a_transaction_that_hangs_holds_up_who_reads() -> None:
+    """With where, and since when at the latest."""
+    waits = "topic t partition 3: a transaction is open since at least 12 s"
+    cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
+    assert (cause.kind, cause.evidence, cause.since) == ("open transaction", [waits], 1_700_000_000.0)
 
 
 def test_a_spout_that_waits_while_nobody_is_busy() -> None:
     """Then it is the limit itself, or somebody holds the trees."""
-    assert "topology_max_spout_pending" in only(sentences(pending_limit=5.0), split()).said
+    assert "topology_max_spout_pending" in only(sentences({"pending_limit": 5.0}), split()).said
 
 
-def test_processes_that_are_missing_come_first() -> None:
-    """Before one that is busy; and a component of which nobody answers before one that has some."""
-    count = component("count", [page("count-0", busy_seconds=9.9)], lag=(20, 900))
-    gone = Component("sink", "bolt", 2, Look(0, []), Look(SECONDS, []))
-    assert kinds(count, component("split", [page("split-0")], processes=2), gone)[0] == ("sink", "processes missing")
-    assert only(gone).said == "sink: 0 of 2 processes answer"
+def test_one_that_is_behind_although_it_is_not_busy() -> None:
+    """By how much it does; what has some seconds of work before it holds nobody back. An acker's remedy is more of them."""
+    slow = component("count", [page("count-0", frames_in=100)], lag=(600, 600))
+    assert only(slow).said == "count is 1 min behind, lag 600 records and level"
+    assert causes([component("count", [page("count-0", frames_in=100)], lag=(40, 40))]) == []
+    stuck = component("count", [page("count-0", frames_in=0)], lag=(500, 600))
+    assert only(stuck).said == "count reads nothing, lag 600 records and rising by 10/s"
+    acker = component("__acker", [page("acker-0", frames_in=100)], "acker", lag=(600, 600))
+    assert only(acker).said.endswith(": add ackers")
 
 
-def test_one_hot_key() -> None:
-    """Of a few tasks nearly all tuples, of many three times the share."""
-    tasks = {"7": {"executed": 9500}, "8": {"executed": 500}}
-    assert only(component("count", [page("count-0", by_task=tasks)])).kind == "hot task"
-    even = {str(task): {"executed": 1000} for task in range(8)}
-    assert causes([component("count", [page("count-0", by_task=even)])]) == []
-    assert only(component("count", [page("count-0", by_task={**even, "3": {"executed": 6000}})])).kind == "hot task"
-    few = {"7": {"executed": 90}, "8": {"executed": 1}}
-    assert causes([component("count", [page("count-0", by_task=few)])]) == []
+def test_a_spout_that_is_slower_than_its_source() -> None:
+    """If nobody it sends to is slow, and it does not wait for its trees."""
+    behind = {"lag": 9_000, "acked": 100}
+    cause = only(sentences(**behind), split())
+    assert (
+        cause.said
+        == "sentences is behind its source: lag 9,000 messages, some 15 min of work, and nobody it sends to is busy"
+    )
+    assert kinds(sentences(**behind), split(busy_seconds=9.9)) == [("split", "busy")]
+    assert causes([sentences(lag=300, acked=1_000)]) == []
+    assert only(sentences(lag=300)).said.endswith("lag 300 messages, and emits none")
 
 
-def test_what_processes_wait_for() -> None:
-    """If it is for a good part of the time."""
-    for wait, kind in (
+@pytest.mark.parametrize(("executed", "hot"), [((9500, 500), True), ((90, 1), False), ((1000,) * 8, False)])
+def test_one_hot_key(executed: tuple[int, ...], hot: bool) -> None:
+    """Of a few tasks nearly all tuples."""
+    tasks = {str(7 + number): {"executed": count} for number, count in enumerate(executed)}
+    found = kinds(component("count", [page("count-0", by_task=tasks)]))
+    assert found == ([("count", "hot task")] if hot else [])
+
+
+def test_one_hot_key_of_many_tasks() -> None:
+    """Three times its share; the lag shows where it waits."""
+    tasks = {str(7 + number): {"executed": 6000 if number == 3 else 1000} for number in range(8)}
+    cause = only(component("count", [page("count-0", by_task=tasks, frames_in=900)], lag=({0: 0, 3: 0}, {0: 5, 3: 95})))
+    assert cause.said == "count: one of its 8 tasks has 46 % of the tuples, as one key is hot"
+    assert cause.evidence == [
+        "task 10: 6,000 of 13,000 tuples",
+        "lag 100 records and rising by 10/s",
+        "count[3] has 95 of them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wait", "kind"),
+    [
         ("producer_queue", "producer queue"),
         ("epoch", "transactions"),
         ("input_throttled", "too much in flight"),
-    ):
-        assert only(split(waits={wait: 6.0})).kind == kind
-        assert causes([split(waits={wait: 0.5})]) == []
+    ],
+)
+def test_what_processes_wait_for(wait: str, kind: str) -> None:
+    """If it is for a good part of the time; since when, if it has held all the while."""
+    assert only(split(waits={wait: 6.0})).kind == kind
+    assert causes([split(waits={wait: 0.5})]) == []
+    before = page("split-0", waits_since={wait: 1_700_000_000.0})
+    after = page("split-0", waits={wait: 9.0}, waits_since={wait: 1_700_000_000.0})
+    looks = Look(0.0, [Process("split-0", before)]), Look(SECONDS, [Process("split-0", after)])
+    assert only(Component("split", "bolt", 1, *looks)).since == 1_700_000_000.0
+    assert only(split(waits={wait: 6.0}, waits_since={wait: 1_700_000_000.0})).since is None
 
 
 def test_who_cannot_work_says_why() -> None:
     """At `/readyz`."""
     cause = only(split(not_ready="ZooKeeper does not answer"))
-    assert (cause.kind, cause.evidence) == ("cannot work", ["split-0: ZooKeeper does not answer"])
+    assert (cause.kind, cause.evidence) == ("not there", ["split-0: ZooKeeper does not answer"])
 
 
 def test_a_process_that_began_meanwhile_is_not_compared() -> None:
-    """Its counts are of another life."""
-    began = Component(
-        "split", "bolt", 1, Look(0, [page("split-0", pid=3)]), Look(1, [page("split-0", busy_seconds=50.0)])
-    )
+    """Its counts are of another life, and what a spout's process says of its source too."""
+    before = Process("split-0", page("split-0", pid=3, source={"lag": 9}))
+    after = Process("split-0", page("split-0", busy_seconds=50.0, source={"lag": 900}))
+    began = Component("split", "bolt", 1, Look(0, [before]), Look(1, [after]))
     assert causes([began]) == []
+    assert Component("split", "spout", 1, Look(0, [before]), Look(1, [after])).growth is None
+
+
+def test_snapshots_are_compared_component_by_component() -> None:
+    """One that is new has nothing before; one that is gone is told no more."""
+    before = Snapshot(1.0, {"old": ("bolt", 1)}, {"old": [Process("old-0", None)]})
+    after = Snapshot(
+        2.0, {"new": ("bolt", 2)}, {"new": [Process("new-0", page("new-0"))]}, {"new": Backlog(2.0, {0: 5})}
+    )
+    (found,) = between(before, after)
+    assert (found.name, found.kind, found.processes, found.before.processes) == ("new", "bolt", 2, ())
+    assert (found.ready, found.lag, found.growth) == (1, 5, None)

@@ -19,6 +19,9 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def time(self) -> float:
+        return 1_700_000_000.0 + self.now
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -68,6 +71,7 @@ def test_what_holds_has_held_since_the_last_look(clock: Clock) -> None:
     clock.now += 4
     load.look()
     assert load.waits == {"a": 3, "b": 6, "c": 4.5}
+    assert load.status()["waits_since"] == {"b": 1_700_000_103.0}, "a does not hold any more"
 
 
 def test_what_is_sent_where() -> None:

@@ -28,7 +28,8 @@ def report(
         ProcessReport(names[number] if names else f"count-{number}", "count", found)
         for number, found in enumerate(pages)
     ]
-    components = [ComponentReport("count", kind, wanted), ComponentReport("lines", "spout", 0)]
+    processes.append(ProcessReport("lines-0", "lines", {"pid": 9, "begun_at": 1.0}))
+    components = [ComponentReport("count", kind, wanted), ComponentReport("lines", "spout", 1)]
     return TopologyReport("words", "here", components, processes, [EdgeReport("lines", "default", "count", "shuffle")])
 
 
@@ -103,23 +104,48 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
 @pytest.mark.parametrize(
     ("more", "lag", "why"),
     [
-        ({"not_ready": "tasks [0] are being recovered"}, 0, "no process of count is ready"),
-        ({}, 500, "count has 500 frames before it and reads none"),
-        ({}, 15, ""),  # marks of transactions, which no group commits
-        ({"frames_in": 200}, 5000, "count is 50 s behind"),
+        ({"not_ready": "tasks [0] are being recovered"}, 0, "no process of count is ready, of 1 that should be"),
+        ({}, 500, "count reads nothing, lag 500 records and rising by 250/s"),
+        ({}, 9, ""),  # marks of transactions, which no group commits
+        ({"frames_in": 200}, 5000, "count is 50.0 s behind, lag 5,000 records and rising by 2,500/s"),
         ({"frames_in": 200}, 50, ""),
-        ({"frames_in": 200, "busy_seconds": 1.99}, 0, "count is 100% busy"),
+        ({"frames_in": 200, "busy_seconds": 1.99}, 0, "count is the bottleneck: 100 % busy"),
         ({"frames_in": 200, "busy_seconds": 1.0}, 0, ""),
+        ({"kafka_away_since": 90.0, "not_ready": "Kafka is away"}, 0, "Kafka does not answer 1 of 2 processes"),
     ],
 )
-def test_a_line_is_held_back_for_a_reason(more: dict[str, Any], lag: int, why: str) -> None:
-    """By what its target says, and Kafka of its queue."""
+def test_a_line_is_held_back_by_what_holds_its_target(more: dict[str, Any], lag: int, why: str) -> None:
+    """As `kstorm causes` says it, and so does the list above the table."""
     memory = Memory(0.0)
-    memory.learn(report(page(frames_in=0, busy_seconds=0.0)), {}, 0.0, 200.0)
+    memory.learn(report(page(frames_in=0, busy_seconds=0.0)), {"count": {0: 0}}, 0.0, 200.0)
     memory.learn(report(page(**{"busy_seconds": 0.0, **more})), {"count": {0: lag}}, 2.0, 200.0)
     [edge] = memory.state.edges
     assert edge.held == why
-    assert held(memory.state) == ([f"lines → count: {why}"] if why else [])
+    assert [cause.said for cause in memory.state.causes] == ([why] if why else [])
+    assert [said.partition(";")[0] for said, _ in held(memory.state)] == ([why] if why else [])
+
+
+def test_a_line_to_who_waits_is_not_held_back() -> None:
+    """It is not the waiting that holds things back; nor is one that was deactivated slow."""
+    memory = Memory(0.0)
+    for at, waited in ((0.0, 0.0), (2.0, 1.9)):
+        told = page(waits={"pending_limit": waited}, kind="spout", active=False)
+        memory.learn(report(told, kind="spout"), {}, at, 200.0)
+    assert [cause.kind for cause in memory.state.causes] == ["deactivated"]
+    assert [edge.held for edge in memory.state.edges] == [""]
+
+
+def test_causes_are_of_the_last_seconds() -> None:
+    """Who has become busy is one, however long it was idle before, and is none soon after."""
+    memory = Memory(0.0)
+    told = {}
+    for second in range(0, 60, 2):
+        busy = max(0, min(second, 40) - 20)
+        memory.learn(report(page(busy_seconds=busy, instance="count-0")), {}, float(second), 200.0)
+        told[second] = [cause.kind for cause in memory.state.causes]
+    assert [told[second] for second in (20, 30, 40, 50)] == [[], ["busy"], ["busy"], []]
+    memory.learn(report(page(busy_seconds=20, instance="count-0"), None, wanted=2), {}, 60.0, 200.0)
+    assert held(memory.state) == [("count: 1 of 2 processes ready", ["count-1: does not answer"])]
 
 
 def test_ackers_that_are_behind_are_told_of() -> None:
@@ -127,7 +153,7 @@ def test_ackers_that_are_behind_are_told_of() -> None:
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0), kind="acker"), {}, 0.0, 200.0)
     memory.learn(report(page(frames_in=200), kind="acker"), {"count": {0: 5000}}, 2.0, 200.0)
-    assert held(memory.state) == ["count is 50 s behind: add ackers"]
+    assert held(memory.state) == [("count is 50.0 s behind, lag 5,000 records: add ackers", [])]
 
 
 def test_counts_of_edges_are_added_over_processes_and_lives() -> None:
@@ -144,7 +170,7 @@ def test_health_says_what_is_wrong_and_is_the_same_while_nothing_changes() -> No
     """A process that does not answer, one that is missing, a topology that is gone."""
     memory = Memory(0.0)
     memory.learn(report(page()), {}, 0.0, 200.0)
-    assert health(memory.state) == "All 1 processes do their share."
+    assert health(memory.state) == "All 2 processes do their share."
     memory.learn(report(page(), None, wanted=3), {}, 2.0, 200.0)
     assert health(memory.state) == (
         "Not there or not ready: count-1: does not answer; count has fewer processes than it should."

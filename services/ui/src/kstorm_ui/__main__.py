@@ -5,20 +5,16 @@ runs there.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from kstorm.errors import KstormError
-from kstorm.local.running import find
 from kstorm.printable import printable
+from kstorm.runtime.running import find, runs
 from kstorm_ui.serve import serve
 from kstorm_ui.settings import UiSettings, from_environment
-
-_RUNS: Final = Path(os.environ.get("KSTORM_HOME", ".kstorm")) / "runs"
 
 
 def main() -> None:
@@ -40,8 +36,8 @@ def _settings(found: UiSettings) -> UiSettings:
         name: value for name, value in vars(parser.parse_args()).items() if value is not None
     }
     settings = replace(found, **given)  # type: ignore[arg-type]
-    if settings.runs is None and settings.namespace is None and settings.context is None and any(find(_RUNS)):
-        return replace(settings, runs=_RUNS)
+    if settings.runs is None and settings.namespace is None and settings.context is None and any(find(runs())):
+        return replace(settings, runs=runs())
     return settings
 
 

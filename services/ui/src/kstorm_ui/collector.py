@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Final
 
 from kstorm.errors import KstormError
+from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.history import SAMPLE_SECS
 from kstorm_ui.memory import Memory
-from kstorm_ui.sources.lag import Lags
 from kstorm_ui.sources.report import Source, TopologyReport
 
 log = logging.getLogger(__name__)

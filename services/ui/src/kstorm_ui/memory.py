@@ -7,15 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
+from kstorm.inspect.causes import HoldUp
+from kstorm.runtime.kafka.lag import Lags
 from kstorm.runtime.service.figures import Figures, last_error
 from kstorm_ui.counts import Counts, Lives
 from kstorm_ui.edges import edges_of
+from kstorm_ui.held import WINDOW_SECS, Causes
 from kstorm_ui.history import History, Point
-from kstorm_ui.sources.lag import Lags
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 from kstorm_ui.state import ComponentState, EdgeState, ProcessState, TaskState, TopologyState
 
-_RATE_SECS: Final = 8.0
 _GONE_SECS: Final = 60.0
 _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
 
@@ -37,6 +38,7 @@ class Memory:
         self._seen: dict[tuple[str, str], float] = {}
         self._gone: dict[str, Counts] = {}
         self._recent: deque[tuple[float, Totals]] = deque()
+        self._causes = Causes()
 
     def learn(self, report: TopologyReport, lags: Lags, now: float, clock: float) -> TopologyState:
         """Takes note of a look: `now` by a steady clock, `clock` is the Unix time."""
@@ -53,6 +55,7 @@ class Memory:
             self._component(each, looked, totals, since[1])
             for each in sorted(report.components, key=lambda each: _ORDER.get(each.kind, 1))
         ]
+        causes = self._causes.learn(report, lags, now)
         self.state = TopologyState(
             name=report.name,
             place=report.place,
@@ -60,7 +63,9 @@ class Memory:
             zookeeper=report.zookeeper,
             active=all(process.status.get("active", True) for process in report.processes if process.status),
             components=components,
-            edges=self._edges(report, components, totals, since[1], looked.secs),
+            edges=self._edges(report, components, totals, since[1], looked.secs, causes),
+            causes=causes,
+            looked=clock,
             processes={
                 each.component: [self._process(process, looked, since[1]) for process in looked.of(each.component)]
                 for each in report.components
@@ -94,7 +99,7 @@ class Memory:
     def _remember(self, now: float, totals: Totals) -> tuple[float, Totals]:
         """The totals of some seconds ago, to compare with."""
         self._recent.append((now, totals))
-        while len(self._recent) > 2 and self._recent[1][0] <= now - _RATE_SECS:
+        while len(self._recent) > 2 and self._recent[1][0] <= now - WINDOW_SECS:
             self._recent.popleft()
         return self._recent[0]
 
@@ -193,13 +198,14 @@ class Memory:
         totals: Totals,
         before: Totals,
         secs: float,
+        causes: Sequence[HoldUp],
     ) -> Sequence[EdgeState]:
         rates = {}
         for each in components:
             counted = self._recent_of(each.component, before, totals).edges
             if counted is not None:
                 rates[each.component] = {edge: _rate(count, secs) for edge, count in counted.items()}
-        return edges_of(report.edges, rates, components)
+        return edges_of(report.edges, rates, components, causes)
 
 
 class _Look:

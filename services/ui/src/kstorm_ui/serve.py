@@ -10,12 +10,12 @@ import uvicorn
 
 from kstorm.cli.cluster import open_cluster
 from kstorm.errors import ConfigError, KstormError
+from kstorm.runtime.kafka.lag import Lag, Lags
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui.app import make_app
 from kstorm_ui.collector import Collector
 from kstorm_ui.settings import UiSettings, settings_of
 from kstorm_ui.sources.kubernetes import KubernetesSource
-from kstorm_ui.sources.lag import Lag, Lags
 from kstorm_ui.sources.local import LocalSource
 from kstorm_ui.sources.report import Source, TopologyReport
 
@@ -86,22 +86,29 @@ class LagOfAll:
     def __init__(self) -> None:
         self._clients: dict[str, Lag] = {}
         self._silent: dict[str, float] = {}
+        self._tasks: dict[str, dict[str, int]] = {}
 
     def __call__(self, report: TopologyReport) -> Lags:
         """As `kstorm_ui.collector.LagOf`."""
         settings = settings_of(report.bootstrap, report.zookeeper)
         if settings is None or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS:
             return {}
-        tasks = {
+        told = {
             process.component: int(process.status["num_tasks"])
             for process in report.processes
             if process.status is not None and "num_tasks" in process.status and process.status.get("kind") != "spout"
-        }  # one that waits for Kafka tells nothing of its tasks
+        }
+        if not told:  # they wait for Kafka themselves
+            return {}
+        tasks = self._tasks[report.name] = {
+            **self._tasks.get(report.name, {}),
+            **told,
+        }  # what waits for one that is gone counts
         try:
             found = self._client(settings).of(report.name, tasks)
         except KstormError:
             found = {}
-        if tasks and not found:
+        if not found:
             self._silent[settings.bootstrap_servers] = monotonic()
         return found
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from kstorm.inspect.causes import HoldUp
+
 
 class TaskState(msgspec.Struct, frozen=True):
     """A task, as far as its process tells."""
@@ -99,7 +101,7 @@ class EdgeState(msgspec.Struct, frozen=True):
     counted: bool
     """Whether the rate was counted on this edge; else it is what the source emits in all."""
     held: str
-    """Why it is held back; empty if it is not."""
+    """What holds its target back, and so what is sent there; empty if nothing does."""
 
 
 class TopologyState(msgspec.Struct, frozen=True):
@@ -114,6 +116,10 @@ class TopologyState(msgspec.Struct, frozen=True):
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""
     edges: Sequence[EdgeState]
+    causes: Sequence[HoldUp]
+    """What holds it back, the most telling first."""
+    looked: float
+    """Unix time of the look."""
     processes: Mapping[str, Sequence[ProcessState]]
     """By component."""
     tasks: Mapping[str, Sequence[TaskState]]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from kstorm.inspect.causes import in_words
 from kstorm.runtime.service.figures import Figures
 from kstorm_ui import texts
 from kstorm_ui.history import Point
@@ -26,10 +27,9 @@ def health(state: TopologyState) -> str:
     return f"All {sum(map(len, state.processes.values()))} processes do their share."
 
 
-def held(state: TopologyState) -> Sequence[str]:
-    """What holds it back, a sentence each."""
-    found = dict.fromkeys(f"{edge.source} → {edge.target}: {edge.held}" for edge in state.edges if edge.held)
-    return [*found, *(advice for each in state.components if (advice := _acker_advice(each)))]
+def held(state: TopologyState) -> Sequence[tuple[str, Sequence[str]]]:
+    """What holds it back, a sentence each with its evidence, the most telling first: as `kstorm causes` says."""
+    return [(in_words(cause, state.looked), cause.evidence) for cause in state.causes]
 
 
 def rows(state: TopologyState, window: Window) -> Iterator[tuple[ComponentState, Figures]]:
@@ -89,14 +89,6 @@ def spouts(state: TopologyState) -> list[str]:
 def _total(points: Sequence[Point], key: str) -> float | None:
     values = [value for point in points if (value := getattr(point, key)) is not None]
     return sum(values) if values else None
-
-
-def _acker_advice(state: ComponentState) -> str:
-    late = state.behind is not None and state.behind > 5
-    if state.kind == "acker" and (late or (state.busy or 0) > 0.95):
-        what = f"is {texts.age(state.behind)} behind" if late else f"is {texts.share(state.busy)} busy"
-        return f"{state.component} {what}: add ackers"
-    return ""
 
 
 def _node(topology: str, state: ComponentState) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from kstorm.cli.consume import consume
 from kstorm.cli.events import events
 from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
+from kstorm.cli.lag import lag
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
@@ -58,6 +59,7 @@ for verb in (
 ):
     app.command()(verb)
 app.command(hidden=True)(activation.forget)
+app.command(hidden=True)(lag)
 
 
 @app.callback()

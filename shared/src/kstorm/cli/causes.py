@@ -1,58 +1,77 @@
-"""`kstorm causes NAME`: what holds a topology on Kubernetes back, ranked, with the evidence."""
+"""`kstorm causes NAME`: what holds a topology back, ranked, with the evidence; on this machine, or on Kubernetes.
 
+kstorm causes wordcount
+kstorm causes wordcount --namespace streams
+"""
+
+import os
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import typer
 
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace, find
-from kstorm.cli.workloads import Workload
-from kstorm.inspect.causes import Component, Look
+from kstorm.cli.broker import Bootstrap, settings_for
+from kstorm.cli.cluster import is_named, open_cluster
+from kstorm.cli.finding import Context, Name, Namespace
+from kstorm.cli.kafka_of import BOOTSTRAP
+from kstorm.cli.watching import OnKubernetes, OnThisMachine, Watched, look_twice
+from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.causes import causes as rank
+from kstorm.inspect.causes import in_words
 from kstorm.printable import printable
-
-_AT_ONCE: Final = 8
+from kstorm.runtime.running import find, runs
 
 
 def causes(
     name: Name,
     window: Annotated[
         float,
-        typer.Option("--window", min=0.1, metavar="SECONDS", help="How long to look: between two looks at each pod."),
+        typer.Option(
+            "--window", min=0.1, metavar="SECONDS", help="How long to look: between two looks at each process."
+        ),
     ] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    from_runs: Annotated[
+        Path | None,
+        typer.Option("--runs", metavar="DIR", help="One of this machine, from the folder of its run, or of several."),
+    ] = None,
+    bootstrap: Bootstrap = None,
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
     """Says what holds a topology back: who is busy, missing, or waits for what, the most telling first."""
-    cluster = open_cluster(namespace, context)
-    workloads = find(cluster, name)
-    before = _look(cluster, workloads)
-    time.sleep(window)
-    after = _look(cluster, workloads)
-    components = [
-        Component(workload.component, workload.kind, workload.replicas, *looks)
-        for workload, *looks in zip(workloads, before, after, strict=True)
-    ]
-    found = rank(components)
+    seen = look_twice(_watched(name, from_runs, bootstrap, namespace, context), window)
+    found = rank(seen.components, seen.no_broker)
     if json:
         print(msgspec.json.encode(found).decode())
         return
     for cause in found:
-        print(printable(cause.said))
+        print(printable(in_words(cause, time.time())))
         for line in cause.evidence:
             print(printable(f"    {line}"))
     if not found:
-        print(f"nothing holds {name} back: its pods are there, none is busy, and none waits")
+        print(f"nothing holds {name} back: its processes are there, none is busy, and none waits")
 
 
-def _look(cluster: Cluster, workloads: Sequence[Workload]) -> Sequence[Look]:
-    """At all pods, some side by side."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        pages = [list(pool.map(cluster.status, cluster.pods(workload))) for workload in workloads]
-    now = time.monotonic()
-    return [Look(now, [page for page in of_it if page is not None]) for of_it in pages]
+def _watched(
+    name: str, from_runs: Path | None, bootstrap: str | None, namespace: str | None, context: str | None
+) -> Watched:
+    far = namespace is not None or context is not None
+    if from_runs is not None and (far or bootstrap is not None):
+        raise ConfigError(
+            "--runs is for a topology of this machine, whose run says where its Kafka is; --bootstrap, --namespace and --context "
+            "are for one on Kubernetes: give the one or the other"
+        )
+    if from_runs is not None or (not far and any(each.name == name for each in find(runs()))):
+        return OnThisMachine(from_runs or runs(), name)
+    if not far and not is_named():
+        there = ", ".join(sorted(each.name for each in find(runs()))) or "none"
+        raise ControlError(
+            f"no topology {name!r} runs from {runs()} (there is {there}), and there is no kubeconfig: give the folder of its "
+            "run by --runs, or --context"
+        )
+    here = bootstrap is not None or BOOTSTRAP in os.environ
+    clusters = open_cluster(namespace, context), open_cluster(namespace, context)
+    return OnKubernetes(*clusters, name, settings_for(bootstrap) if here else None)

@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
+from kstorm.cli.copying import Mode, copy_noted, copyable
 from kstorm.cli.editing import ask, edit
 from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
 from kstorm.cli.letters import (
@@ -38,6 +40,7 @@ from kstorm.cli.moments import parse_since
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.options import with_options
 from kstorm.cli.replaying import order, replayable
+from kstorm.cli.waited import waited
 from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.letters import (
     FINGERPRINT_DIGITS,
@@ -98,10 +101,16 @@ def show(
     options: TopologyOptions,
     number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
     raw: Annotated[bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Of one that timed out: find in the topics what its tree waited for.")
+    ] = False,
 ) -> None:
     """Shows all of a letter, with what its message holds."""
-    in_pod(options, "dlq show", {"raw": raw}, [number])
+    in_pod(options, "dlq show", {"raw": raw, "why": why}, [number])
     one = read_one(options.settings, options.name, number)
+    if why:
+        told = "\n".join(waited(options, one.letter))
+        one = msgspec.structs.replace(one, letter=msgspec.structs.replace(one.letter, waiting_on=told))
     if raw:
         print(json_of(one, whole=True))
         return
@@ -172,25 +181,36 @@ def replay(
     note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            help="order: its spout emits it. produce: it is copied to a topic, if no spout can be ordered to."
+        ),
+    ] = Mode.ORDER,
+    to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Where copies go; else to their own topics.")] = None,
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
     """Has the spout emit the letters' messages again, at their own coordinates; what is processed then is discarded."""
     if bool(numbers) + bool(group) + every != 1:
         raise ConfigError("which letters? Give their numbers, --group or --all")
+    if to is not None and mode is Mode.ORDER:
+        raise ConfigError("--to is for copies: give --mode produce too")
     wanted = numbers or []
     if options.is_far:
         given: dict[str, Option] = {"group": group, "all": every, "limit": limit, "rate": rate}
         given |= {"note": note or None, "force": force, "no-canary": not canary}
+        given |= {"mode": mode.value if mode is Mode.PRODUCE else None, "to": to}
         _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
     selected = chosen(found, _selection(wanted, group))
     _check_there(options, selected, wanted)
-    letters, others = replayable(options.settings, options.name, selected, force=force)
+    copies = copyable(options, selected, to=to, force=force) if mode is Mode.PRODUCE else None
+    letters, others = copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)
     if wanted and others:
-        raise ControlError("nothing was ordered")
+        raise ControlError(f"nothing was {'copied' if copies else 'ordered'}")
     letters = letters[:limit]
     if not letters:
         raise ControlError(
@@ -200,10 +220,13 @@ def replay(
     if dry_run:
         return
     if not yes:
-        ask("replay", options.name, len(letters))
+        ask("copy" if copies else "replay", options.name, len(letters))
+    what = _named(letters) + (f" (group {group})" if group else "")
+    if copies:
+        copy_noted(options, copies._replace(letters=letters), what, to=to, rate=rate, note=note)
+        return
     by_stages = canary and not wanted and len(letters) > 1
     order(options.settings, options.name, letters, rate=rate, note=note, by_stages=by_stages)
-    what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} ordered"
     note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
     print(f"{outcome}: `kstorm events` says what became of each")

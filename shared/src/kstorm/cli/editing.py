@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import typer
 from msgspec.structs import replace
 
-from kstorm.cli.kafka_of import Option, TopologyOptions, run_far
+from kstorm.cli.kafka_of import Option, TopologyOptions, code_of, run_far
 from kstorm.cli.letters import read_one
 from kstorm.cli.noting import note as note_event
 from kstorm.cli.options import with_options
@@ -29,11 +29,9 @@ from kstorm.inspect.letters import Numbered
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
 from kstorm.kafka.scheme import Values, close_scheme, deserializer, open_scheme
 from kstorm.printable import printable
-from kstorm.runtime.service.settings import load_topology
 from kstorm.topology import Topology
 
 _EDITORS: Final = ("VISUAL", "EDITOR")
-_CODE: Final = "KSTORM_TOPOLOGY"
 _MOST_BYTES: Final = 1_000_000
 
 
@@ -57,7 +55,7 @@ def edit(
     given = _given(value, file, stdin)
     if options.is_far:
         _far(options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run)
-    topology = _code(options)
+    topology = code_of(options, "its scheme has to check the new value")
     one = read_one(options.settings, options.name, number)
     spout = _spout(topology, one)
     _check_replayable(options, one, force=force)
@@ -130,23 +128,6 @@ def _far(
             raise typer.Exit(code or 0)
         ask("edit", options.name, 1)
     raise typer.Exit(run_far(options, "dlq edit", {**given, "yes": True}, [number], content=value) or 0)
-
-
-def _code(options: TopologyOptions) -> Topology:
-    """The topology itself. Raises `ConfigError` if only its name is known."""
-    reference = options.topology or ""
-    if ":" not in reference:
-        reference = os.environ.get(_CODE, "")
-    if ":" not in reference:
-        raise ConfigError(
-            f"a scheme of {options.name!r} has to check the new value, so its code is needed: give --topology MODULE:ATTR"
-        )
-    topology = load_topology(reference)
-    if topology.name != options.name:
-        raise ConfigError(
-            f"{_CODE} is {reference}, which is {topology.name!r}, not {options.name!r}: give --topology MODULE:ATTR"
-        )
-    return topology
 
 
 def _spout(topology: Topology, one: Numbered) -> KafkaSpout:

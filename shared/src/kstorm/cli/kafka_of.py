@@ -17,8 +17,10 @@ from kstorm.cli.finding import Context, Namespace, find
 from kstorm.cli.in_pod import PodCommand
 from kstorm.errors import ConfigError, ControlError
 from kstorm.runtime.service.settings import Settings, load_topology
+from kstorm.topology import Topology
 
 BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"
+_CODE: Final = "KSTORM_TOPOLOGY"
 
 Option = str | int | float | bool | None
 
@@ -64,6 +66,21 @@ class TopologyOptions:
             )
         here = self.bootstrap is not None or BOOTSTRAP in os.environ or ":" in (self.topology or "")
         return chosen or (not here and is_named())
+
+
+def code_of(options: TopologyOptions, why: str) -> Topology:
+    """The topology itself. Raises `ConfigError` if only its name is known, saying why that will not do."""
+    reference = options.topology or ""
+    if ":" not in reference:
+        reference = os.environ.get(_CODE, "")
+    if ":" not in reference:
+        raise ConfigError(f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR")
+    topology = load_topology(reference)
+    if topology.name != options.name:
+        raise ConfigError(
+            f"{_CODE} is {reference}, which is {topology.name!r}, not {options.name!r}: give --topology MODULE:ATTR"
+        )
+    return topology
 
 
 def run_far(

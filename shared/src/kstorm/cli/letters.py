@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from rich.table import Table
 
 from kstorm.cli.moments import shown
-from kstorm.core.dead_letters import DeadLetter
+from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
 from kstorm.errors import ControlError
 from kstorm.inspect.letters import (
     Group,
@@ -149,12 +149,18 @@ def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
     yield "attempts", str(letter.attempts or "–")
     yield "replays", str(letter.replays or "")
     yield "roots", ", ".join(letter.roots)
-    yield "waited for", letter.waiting_on
+    for told in letter.waiting_on.split("\n") if letter.waiting_on else _hint(letter):
+        yield "waited for", told
     yield "code", letter.version
     for name, value in letter.headers:
         yield f"header {name}", "(none)" if value is None else value
     yield "key", _text(letter.key)
     yield "value", _text(letter.value)
+
+
+def _hint(letter: DeadLetter) -> Iterator[str]:
+    if kind_of(letter) == TIMED_OUT:
+        yield "(--why looks for it in the topics)"
 
 
 def place_of(letter: DeadLetter) -> str:

@@ -116,4 +116,4 @@ def _remark(status: Mapping[str, Any]) -> str:
 def _why_not_ready(pod: Pod, status: Mapping[str, Any] | None) -> str:
     if status is not None:
         return str(status.get("not_ready", ""))
-    return pod.trouble or (f"is {pod.phase}" if pod.phase != "Running" else "does not answer")
+    return pod.silence

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from kstorm.cli.letters import now_ms, read_whole
 from kstorm.cli.who import operator
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
+from kstorm.errors import ControlError
 from kstorm.inspect.letters import Numbered, kind_of
 from kstorm.kafka.orders import Order, encode_order
 from kstorm.kafka.stages import stages_of
+from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import Names
@@ -26,10 +28,10 @@ def replayable(
     settings: Settings, topology: str, letters: Sequence[Numbered], *, force: bool
 ) -> tuple[list[Numbered], Mapping[str, int]]:
     """Those that can be replayed, and why others cannot, with how many. Raises `BrokerError`."""
-    under_way = _open_orders(settings, topology) if letters else set()
+    under_way = open_orders(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
-        if why := _why_not(one, topology, under_way, force=force):
+        if why := why_not_ordered(one, topology, under_way) or _why_not_again(one, force=force):
             others[why] += 1
         else:
             found.append(one)
@@ -41,7 +43,13 @@ def order(
 ) -> None:
     """Orders them, so many a second from now on; `by_stages`: a few of each spout first.
 
-    Raises `BrokerError` if Kafka does not have all of the orders."""
+    Raises `ControlError` if no spout of the topology carries out orders, `BrokerError` if Kafka does not have all of them."""
+    topic = Names(topology).orders_topic
+    if topic not in Admin(settings).partition_counts():
+        raise ControlError(
+            f"no spout of {topology!r} carries out orders, as there is no topic {topic!r}: it has no KafkaSpout, or has "
+            "not run with this release; --mode produce copies messages"
+        )
     who, begin, batch = operator(), now_ms(), secrets.token_hex(8) if by_stages else ""
     counts = Counter(one.letter.component for one in letters)
 
@@ -60,7 +68,7 @@ def order(
                 ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
             yield one.key, encode_order(ordered)
 
-    write_topic(settings, Names(topology).orders_topic, records())
+    write_topic(settings, topic, records())
 
 
 def _stage_of(stages: Sequence[int], place: int) -> int:
@@ -93,26 +101,34 @@ def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") ->
     )
 
 
-def _why_not(one: Numbered, topology: str, under_way: set[bytes], *, force: bool) -> str:
+def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
+    """Why no spout can be ordered to emit its message; empty if one can."""
     letter = one.letter
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is no message of a source topic"
-    if kind_of(letter) == UNDECODABLE and not one.has_value:
+    return why_not_whole(one) or ("it is under way" if one.key in under_way else "")
+
+
+def why_not_whole(one: Numbered) -> str:
+    """Why the letter does not have all of its message; empty if it has."""
+    if kind_of(one.letter) == UNDECODABLE and not one.has_value:
         return "nothing of the message could be read"
-    if is_cut(letter):
-        return "the letter has only the beginning of the message"
-    if one.key in under_way:
-        return "it is under way"
-    if letter.replays >= MOST_REPLAYS and not force:
-        return f"it was replayed {MOST_REPLAYS} times, and failed again; --force replays it"
-    return ""
+    return "the letter has only the beginning of the message" if is_cut(one.letter) else ""
 
 
-def _open_orders(settings: Settings, topology: str) -> set[bytes]:
-    """The keys of the letters whose order has not ended."""
+def _why_not_again(one: Numbered, *, force: bool) -> str:
+    if one.letter.replays < MOST_REPLAYS or force:
+        return ""
+    return f"it was replayed {MOST_REPLAYS} times, and failed again; --force replays it"
+
+
+def open_orders(settings: Settings, topology: str) -> set[bytes]:
+    """The keys of the letters whose order has not ended; none of a topology of which no spout carries any out."""
     found = set[bytes]()
+    if Names(topology).orders_topic not in Admin(settings).partition_counts():
+        return found
     for record in read_topic(settings, Names(topology).orders_topic):
         key = record.key()
         if isinstance(key, bytes):

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from kstorm.topology.topology import ACKER_COMPONENT
+
 TOPOLOGY: Final = "kstorm.io/topology"
 COMPONENT: Final = "kstorm.io/component"
 KIND: Final = "kstorm.io/kind"
@@ -47,6 +49,11 @@ class Workload(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.type}/{self.name}"
 
+    @property
+    def id(self) -> str:
+        """Of its component in the topology. A label may not begin with an underscore, so there the ackers have another name."""
+        return ACKER_COMPONENT if self.kind == "acker" else self.component
+
 
 class Pod(msgspec.Struct, frozen=True):
     """A pod of a workload."""
@@ -63,6 +70,15 @@ class Pod(msgspec.Struct, frozen=True):
     """The first, which is the service's."""
     trouble: str
     """Why its container does not run; empty if it does, or if that is not known."""
+    since: float | None = None
+    """Unix time since when it is not ready; None if it is, or if that is not known."""
+
+    @property
+    def silence(self) -> str:
+        """Why it does not answer, if it does not: as far as Kubernetes knows."""
+        phase = "does not answer" if self.phase == "Running" else f"is {self.phase or 'not there yet'}"
+        often = f"; it was restarted {self.restarts:,} time{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+        return f"{self.trouble or phase}{often}"
 
 
 class Autoscaler(msgspec.Struct, frozen=True):
@@ -115,6 +131,7 @@ def pod_of(found: Any) -> Pod:
         restarts=sum(container.restart_count for container in containers),
         container=found.spec.containers[0].name,
         trouble=next(filter(None, map(_trouble, containers)), ""),
+        since=_not_ready_since(found.status.conditions or ()),
     )
 
 
@@ -129,6 +146,11 @@ def autoscaler_of(found: Any) -> Autoscaler:
         most=found.spec.max_replicas,
         scaled_object=next((owner.name for owner in owners if owner.kind == "ScaledObject"), ""),
     )
+
+
+def _not_ready_since(conditions: Any) -> float | None:
+    changed = (each.last_transition_time for each in conditions if (each.type, each.status) == ("Ready", "False"))
+    return next((moment.timestamp() for moment in changed if moment is not None), None)
 
 
 def _trouble(container: Any) -> str:

@@ -73,7 +73,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     roots: list[str] = []
     """Ids of the spout tuples that it descends from, 16 hex digits each, where they are known."""
     waiting_on: str = ""
-    """Of one that timed out: the task that it waited for, where that is known."""
+    """Of one that timed out: the task that it waited for, and the place of the tuple. Its spout does not know that, so it is found
+    in the topics when somebody asks: `kstorm dlq show --why`."""
     version: str = ""
     """The code that gave it up: the deployment, and kstorm's release."""
 

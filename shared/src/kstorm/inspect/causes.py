@@ -4,13 +4,14 @@ A component that is slow is busy and its queue grows; those before it wait for i
 the waiting is.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from kstorm.inspect.words import many
+from kstorm.inspect.looks import Component, Page, Process
+from kstorm.inspect.words import clock, many, span
 
 _BUSY: Final = 0.85
 """Share of the time from which on a process is the bottleneck."""
@@ -21,93 +22,177 @@ _HOT: Final = 3.0
 _NEARLY_ALL: Final = 0.9
 _LEAST_TUPLES: Final = 1000
 """Of a component, before its tasks are compared."""
-_LEAST_LAG: Final = 10
-
-Page = Mapping[str, Any]
-"""What a process says at `/status`."""
-
-
-class Look(Struct, frozen=True):
-    """One look at a component."""
-
-    at: float
-    """Seconds of any clock."""
-    pages: Sequence[Page]
-    """Of each process that answers."""
-    lag: int | None = None
-    """Records of its input that its group has not committed; None if nobody asked."""
-
-
-class Component(Struct, frozen=True):
-    """Two looks at a component."""
-
-    name: str
-    kind: str
-    """`spout`, `bolt` or `acker`."""
-    processes: int
-    """That there should be."""
-    before: Look
-    after: Look
+_LATE_SECS: Final = 5.0
+"""A component that has more work than this before it holds back who sends to it."""
+_MOST_TOLD: Final = 5
 
 
 class HoldUp(Struct, frozen=True):
     """Something that holds the topology back."""
 
     component: str
+    """Empty: the whole topology."""
     kind: str
-    """`processes missing`, `cannot work`, `busy`, `hot task`, `producer queue`, `transactions`, `too much in flight`,
-    `pending limit`."""
+    """`scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open transaction`, `processes missing`,
+    `cannot work`, `busy`, `behind`, `hot task`, `producer queue`, `transactions`, `too much in flight`, `pending limit`."""
     said: str
     evidence: Sequence[str] = ()
     weight: float = 0.0
     """1: it stands still; the higher, the more telling."""
+    since: float | None = None
+    """Unix time, where it is known."""
 
 
-def causes(components: Sequence[Component]) -> Sequence[HoldUp]:
-    """What holds the topology back, the most telling first; nothing if nothing does."""
-    found = [cause for component in components for cause in _of(component)]
-    slow = list(dict.fromkeys(cause.component for cause in found if cause.kind in _SLOW))
-    after = _downstream(components)
+def causes(components: Sequence[Component], no_broker: str = "") -> Sequence[HoldUp]:
+    """What holds the topology back, the most telling first; nothing if nothing does. `no_broker`: why no broker answers, if none
+    does."""
+    found = [*_kafka_away(components, no_broker), *_deactivated(components)]
     for component in components:
-        found += _pending(component, [name for name in slow if name in after[component.name]])
+        found += _of(component)
+    slow = list(dict.fromkeys(cause.component for cause in found if cause.component and cause.kind != "hot task"))
+    after = _downstream(components)
+    still = {"kafka away", "deactivated"} & {cause.kind for cause in found}
+    for component in components:
+        if component.kind == "spout" and component.name not in slow and not still:
+            found += _spout(component, [name for name in slow if name in after[component.name]])
     return sorted(found, key=lambda cause: -cause.weight)
 
 
+def in_words(cause: HoldUp, now: float) -> str:
+    """What is said of it, with since when; `now` is the Unix time."""
+    if cause.since is None:
+        return cause.said
+    return f"{cause.said}; since {clock(cause.since * 1000)} ({span(max(0.0, now - cause.since) * 1000)})"
+
+
+# What makes a component, or all of them, stand still.
+
+
+def _kafka_away(components: Sequence[Component], no_broker: str) -> Iterator[HoldUp]:
+    """Each process that waits for it says so, and since when. Processes notice it late."""
+    all_of_them = [process for component in components for process in component.after.processes]
+    waiting = [process for process in all_of_them if _waits_for_kafka(process)]
+    if waiting:
+        since = min(float(process.page["kafka_away_since"]) for process in waiting if process.page)
+        said = f"Kafka does not answer {len(waiting)} of {len(all_of_them)} processes"
+        yield HoldUp("", "kafka away", said, _told(waiting[:1]), 0.99, since)
+    elif no_broker:
+        yield HoldUp("", "kafka away", "Kafka does not answer", [no_broker], 0.99)
+
+
+def _waits_for_kafka(process: Process) -> bool:
+    return process.page is not None and bool(process.page.get("kafka_away_since"))
+
+
+def _deactivated(components: Sequence[Component]) -> Iterator[HoldUp]:
+    pages = [page for component in components if component.kind == "spout" for page in component.after.pages]
+    silent = [page for page in pages if page.get("active") is False]
+    if silent:
+        said = "the topology is deactivated: its spouts emit nothing until `kstorm activate`"
+        evidence = list(dict.fromkeys(str(page["remark"]) for page in silent if page.get("remark")))
+        since = next((float(page["deactivated_since"]) for page in silent if page.get("deactivated_since")), None)
+        yield HoldUp("", "deactivated", said, evidence, 0.96, since)
+
+
 def _of(component: Component) -> Iterator[HoldUp]:
-    yield from _missing(component)
-    yield from _cannot_work(component)
-    yield from _busy(component)
+    if component.processes == 0 and not component.after.pages:
+        yield _scaled_to_0(component)
+        return
+    unready = [process for process in component.unready if not _waits_for_kafka(process)]
+    if component.ready == 0:
+        if unready or not component.after.processes:
+            yield _nobody_there(component, unready)
+        return
+    yield from _silent(component)
+    busy = _busy(component, unready)
+    if busy is not None:
+        yield busy
+    else:
+        yield from _some_missing(component, unready)
+        yield from _late(component)
     yield from _hot(component)
     yield from _waits(component)
 
 
-def _missing(component: Component) -> Iterator[HoldUp]:
-    there = len(component.after.pages)
-    if there < component.processes:
-        said = f"{component.name}: {there} of {component.processes} processes answer"
-        yield HoldUp(component.name, "processes missing", said, _lag(component), 0.8 if there else 1.0)
+def _scaled_to_0(component: Component) -> HoldUp:
+    said = f"{component.name} is scaled to 0: no process of it is wanted"
+    lag = component.said_of_lag()
+    return HoldUp(component.name, "scaled to 0", said, [lag] if lag else [], 1.0)
 
 
-def _cannot_work(component: Component) -> Iterator[HoldUp]:
-    evidence = [f"{_instance(page)}: {page['not_ready']}" for page in component.after.pages if page.get("not_ready")]
-    if evidence:
-        yield HoldUp(component.name, "cannot work", f"{component.name} cannot work", evidence, 0.95)
+def _nobody_there(component: Component, unready: Sequence[Process]) -> HoldUp:
+    said = f"no process of {component.name} is ready, of {component.processes} that should be"
+    return HoldUp(component.name, "not there", said, [*_told(unready), *_of_lag(component)], 0.97, _since(unready))
 
 
-def _busy(component: Component) -> Iterator[HoldUp]:
-    shares = _shares(component, lambda page: page.get("busy_seconds", 0.0))
+def _silent(component: Component) -> Iterator[HoldUp]:
+    """Processes that are there, and get nothing to read."""
+    pages = component.after.pages
+    unread = [f"{_instance(page)}: {page['unread']}" for page in pages if page.get("unread")]
+    if unread:
+        yield HoldUp(component.name, "reads nothing", f"{component.name} cannot read its source", unread, 0.95)
+    hanging = [page for page in pages if page.get("input_waits")]
+    if hanging:
+        said = f"{component.name} waits for a transaction that hangs: nobody reads what is behind it"
+        evidence = list(dict.fromkeys(str(page["input_waits"]) for page in hanging))
+        times = [float(page["input_waits_since"]) for page in hanging if page.get("input_waits_since")]
+        yield HoldUp(component.name, "open transaction", said, evidence, 0.9, min(times, default=None))
+
+
+# What makes it slow.
+
+
+def _some_missing(component: Component, unready: Sequence[Process]) -> Iterator[HoldUp]:
+    if component.ready < component.processes:
+        some = sum(process.page is not None for process in component.after.processes) >= component.processes
+        if not unready and some:  # what is not ready waits for Kafka
+            return
+        kind, weight = ("cannot work", 0.85) if some else ("processes missing", 0.8)
+        said = f"{component.name}: {component.ready} of {component.processes} processes ready"
+        evidence = [*_told(unready), *_of_lag(component)]
+        yield HoldUp(component.name, kind, said, evidence, weight, _since(unready))
+
+
+def _busy(component: Component, unready: Sequence[Process]) -> HoldUp | None:
+    shares = component.shares(lambda page: page.get("busy_seconds", 0.0))
     most = max(shares.values(), default=0.0)
-    if most >= _BUSY:
-        rising = _rises(component)
-        said = f"{component.name} is the bottleneck: {most:.0%} busy{', and its lag rises' if rising else ''}"
-        evidence = [*_told(shares, _BUSY, "busy"), *_lag(component)]
-        yield HoldUp(component.name, "busy", said, evidence, 0.5 + 0.2 * min(1.0, most) + (0.2 if rising else 0.0))
+    if most < _BUSY:
+        return None
+    said = [f"{component.name} is the bottleneck: {_percent(most)} busy", component.said_of_lag()]
+    missing = component.ready < component.processes
+    if missing:
+        said.append(f"{component.ready} of {component.processes} processes ready")
+    evidence = [*_shown(shares, _BUSY, "busy"), component.most_behind(), *_told(unready)]
+    rises = (component.growth or 0.0) > 0
+    weight = 0.5 + 0.2 * min(1.0, most) + (0.2 if rises else 0.05 if missing else 0.0)
+    return HoldUp(
+        component.name,
+        "busy",
+        ", ".join(filter(None, said)) + _advice(component),
+        list(filter(None, evidence)),
+        weight,
+        _since(unready),
+    )
+
+
+def _late(component: Component) -> Iterator[HoldUp]:
+    """Its queue is long although it is not busy: it waits for something itself, or reads nothing."""
+    late = component.late
+    if component.kind == "spout" or late is None or not component.lags or late <= _LATE_SECS:
+        return
+    if late == float("inf"):
+        said, weight = f"{component.name} reads nothing, {component.said_of_lag()}", 0.88
+    else:
+        said, weight = f"{component.name} is {span(late * 1000)} behind, {component.said_of_lag()}", 0.5
+    told = component.most_behind()
+    weight += 0.1 if (component.growth or 0.0) > 0 else 0.0
+    yield HoldUp(component.name, "behind", said + _advice(component), [told] if told else [], weight)
 
 
 def _hot(component: Component) -> Iterator[HoldUp]:
     """One task has far more than its share: many tuples have one key."""
     executed: dict[str, int] = {}
-    for page, before in _pairs(component):
+    for page, before in component.pairs():
         for task, counts in page.get("by_task", {}).items():
             done = counts.get("executed", 0) - before.get("by_task", {}).get(task, {}).get("executed", 0)
             executed[task] = executed.get(task, 0) + done
@@ -116,75 +201,91 @@ def _hot(component: Component) -> Iterator[HoldUp]:
         return
     task, most = max(executed.items(), key=lambda item: item[1])
     if most >= _HOT * total / len(executed) or most >= _NEARLY_ALL * total:
-        said = f"{component.name}: one of its {len(executed)} tasks has {most / total:.0%} of the tuples, as one key is hot"
-        yield HoldUp(component.name, "hot task", said, [f"task {task}: {most:,} of {many(total, 'tuple')}"], 0.6)
+        said = f"{component.name}: one of its {len(executed)} tasks has {_percent(most / total)} of the tuples, as one key is hot"
+        evidence = [f"task {task}: {most:,} of {many(total, 'tuple')}", *_of_lag(component)]
+        yield HoldUp(component.name, "hot task", said, evidence, 0.6)
 
 
 def _waits(component: Component) -> Iterator[HoldUp]:
     for wait, (kind, words) in _WAITS.items():
-        shares = _shares(component, partial(_waited, wait))
+        shares = component.shares(partial(_waited, wait))
         most = max(shares.values(), default=0.0)
         if most >= _HELD:
-            said = f"{component.name} {words}"
-            yield HoldUp(component.name, kind, said, _told(shares, _HELD, "of the time"), 0.4 + 0.3 * min(1.0, most))
+            evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+            weight = 0.4 + 0.3 * min(1.0, most)
+            yield HoldUp(
+                component.name, kind, f"{component.name} {words}", evidence, weight, _holds_since(component, wait)
+            )
 
 
-def _pending(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
-    """A spout that waits for its trees waits for somebody else, if anybody is slow."""
-    shares = _shares(component, partial(_waited, "pending_limit"))
-    if max(shares.values(), default=0.0) < _HELD:
-        return
-    evidence = _told(shares, _HELD, "of the time")
-    if slow:
-        said = f"{component.name} waits for {', '.join(slow)}"
-    else:
+def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
+    """A spout that waits for its trees waits for somebody else, if anybody is slow. One that waits for nobody is slow itself."""
+    shares = component.shares(partial(_waited, "pending_limit"))
+    evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+    if max(shares.values(), default=0.0) >= _HELD:
         said = (
-            f"{component.name} has as many trees in flight as topology_max_spout_pending allows, and nobody is busy: raise it, or "
-            "see by `kstorm why --oldest` what holds them"
+            f"{component.name} waits for {', '.join(slow)}"
+            if slow
+            else f"{component.name} has as many trees in flight as topology_max_spout_pending allows, and nobody is busy: "
+            "raise it, or see by `kstorm why --oldest` what holds them"
         )
-    yield HoldUp(component.name, "pending limit", said, evidence, 0.2 if slow else 0.6)
+        since = _holds_since(component, "pending_limit")
+        yield HoldUp(component.name, "pending limit", said, evidence, 0.2 if slow else 0.6, since)
+        return
+    late, growth = component.late, component.growth or 0.0
+    if slow or not component.lags or late is None or (late <= _LATE_SECS and growth <= 0):
+        return
+    pace = (
+        "and emits none"
+        if late == float("inf")
+        else f"some {span(late * 1000)} of work, and nobody it sends to is busy"
+    )
+    said = f"{component.name} is behind its source: {component.said_of_lag()}, {pace}"
+    yield HoldUp(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
 
 
-def _pairs(component: Component) -> Iterator[tuple[Page, Page]]:
-    """The page of each process now and before; of one that began meanwhile there is none before."""
-    before = {_life(page): page for page in component.before.pages}
-    for page in component.after.pages:
-        yield page, before.get(_life(page), {})
+# How it is told.
 
 
-def _life(page: Page) -> tuple[Any, ...]:
-    return page.get("instance"), page.get("pid"), page.get("begun_at")
+def _told(processes: Sequence[Process]) -> list[str]:
+    told = [f"{process.name}: {process.not_ready}" for process in processes[:_MOST_TOLD]]
+    return [*told, f"and {len(processes) - _MOST_TOLD} more"] if len(processes) > _MOST_TOLD else told
+
+
+def _since(processes: Sequence[Process]) -> float | None:
+    return min((process.since for process in processes if process.since), default=None)
+
+
+def _holds_since(component: Component, wait: str) -> float | None:
+    """The wait of the process that holds longest, if that is since before the first look."""
+    times = [page.get("waits_since", {}).get(wait) for page in component.after.pages]
+    known = [float(time) for time in times if time]
+    before = [page.get("waits_since", {}).get(wait) for page in component.before.pages]
+    return min(known) if known and min(known) in [float(time) for time in before if time] else None
+
+
+def _of_lag(component: Component) -> list[str]:
+    return list(filter(None, [component.said_of_lag(), component.most_behind()]))
+
+
+def _advice(component: Component) -> str:
+    return ": add ackers" if component.kind == "acker" else ""
+
+
+def _shown(shares: Mapping[str, float], least: float, of_what: str) -> list[str]:
+    return [f"{instance}: {_percent(share)} {of_what}" for instance, share in shares.items() if share >= least]
+
+
+def _percent(share: float) -> str:
+    return f"{min(1.0, share) * 100:.0f} %"
 
 
 def _instance(page: Page) -> str:
     return str(page.get("instance", "?"))
 
 
-def _shares(component: Component, seconds: Callable[[Page], float]) -> dict[str, float]:
-    """By process, what part of the time between the looks some seconds are."""
-    passed = component.after.at - component.before.at
-    pairs = [(page, before) for page, before in _pairs(component) if before and passed > 0]
-    return {_instance(page): (seconds(page) - seconds(before)) / passed for page, before in pairs}
-
-
 def _waited(cause: str, page: Page) -> float:
     return float(page.get("waits", {}).get(cause, 0.0))
-
-
-def _told(shares: Mapping[str, float], least: float, of_what: str) -> list[str]:
-    return [f"{instance}: {share:.0%} {of_what}" for instance, share in shares.items() if share >= least]
-
-
-def _lag(component: Component) -> list[str]:
-    now, before = component.after.lag, component.before.lag
-    if now is None or before is None or now < _LEAST_LAG:
-        return []
-    return [f"lag {many(now, 'record')}, {'rising' if _rises(component) else 'falling' if now < before else 'level'}"]
-
-
-def _rises(component: Component) -> bool:
-    now, before = component.after.lag, component.before.lag
-    return now is not None and before is not None and now > max(_LEAST_LAG, before)
 
 
 def _downstream(components: Sequence[Component]) -> dict[str, set[str]]:
@@ -207,7 +308,6 @@ def _reached(name: str, targets: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-_SLOW: Final = ("processes missing", "cannot work", "busy", "hot task", "producer queue", "transactions")
 _WAITS: Final[Mapping[str, tuple[str, str]]] = {
     "producer_queue": ("producer queue", "waits for Kafka to take its records"),
     "epoch": ("transactions", "waits for its transactions to end"),

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kstorm.errors import LocalError
-from kstorm.local import running
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 from kstorm.local.supervisor import Supervisor
+from kstorm.runtime import running
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 

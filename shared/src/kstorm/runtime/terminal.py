@@ -1,12 +1,13 @@
 """What commands show at a terminal obeys nobody but them: `kstorm.printable` for all that they print.
 
-What is not a terminal is for other programs, and gets each character as it is.
+What is not a terminal is for other programs, and gets each character as it is, and tables as wide as they need.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -14,9 +15,17 @@ from rich.text import Text
 
 from kstorm.printable import printable
 
+_WIDE: Final = 100_000
+"""Columns that no table needs."""
+
 
 class Screen(Console):
     """Shows texts of others as they may be shown; colours and cursor are its own."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not self.is_terminal and "width" not in options and not os.environ.get("COLUMNS"):
+            self.width = _WIDE
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Here a table measures its cells."""

@@ -6,8 +6,7 @@ from typing import Final
 
 from kstorm.cli.cluster import WEB_PORT, Cluster
 from kstorm.cli.workloads import Pod, Workload
-from kstorm.topology.topology import ACKER_COMPONENT
-from kstorm_ui.sources.asking import ask
+from kstorm.runtime.asking import ask
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
@@ -35,7 +34,7 @@ class KubernetesSource:
         pods = [(workload, pod) for workload in workloads for pod in self._cluster.pods(workload)]
         pages = pool.map(self._page, (pod for _, pod in pods))
         processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
-        components = [ComponentReport(_id(each), each.kind, each.replicas) for each in workloads]
+        components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]
         return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes)
 
     def _page(self, pod: Pod) -> Mapping[str, object] | None:
@@ -46,14 +45,5 @@ class KubernetesSource:
 
 
 def _process(workload: Workload, pod: Pod, page: Mapping[str, object] | None) -> ProcessReport:
-    trouble = "" if page is not None else pod.trouble or _phase(pod)
-    return ProcessReport(pod.name, _id(workload), page, trouble, pod.node)
-
-
-def _phase(pod: Pod) -> str:
-    return "does not answer" if pod.phase == "Running" else f"is {pod.phase or 'not there yet'}"
-
-
-def _id(workload: Workload) -> str:
-    """A label may not begin with an underscore, so there the ackers have another name."""
-    return ACKER_COMPONENT if workload.kind == "acker" else workload.component
+    trouble = "" if page is not None else pod.silence
+    return ProcessReport(pod.name, workload.id, page, trouble, pod.node, pod.since)

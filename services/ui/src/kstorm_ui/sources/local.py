@@ -1,16 +1,11 @@
 """Topologies of this machine, as `./run topology` and `./run demo` run them: their files say where each process answers."""
 
-from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
-from kstorm.local.running import RunningTopology, RunningWorker, find
-from kstorm_ui.sources.asking import ask
+from kstorm.runtime.asking import ask_all
+from kstorm.runtime.running import RunningTopology, find
 from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
-
-_AT_ONCE: Final = 16
 
 
 class LocalSource:
@@ -24,26 +19,23 @@ class LocalSource:
 
     def look(self) -> Sequence[TopologyReport]:
         """Asks every process, some side by side."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [_report(found, list(pool.map(_ask, found.workers))) for found in find(self._place)]
+        return [_report(found) for found in find(self._place)]
 
 
-def _report(found: RunningTopology, processes: Sequence[ProcessReport]) -> TopologyReport:
-    wanted = Counter(worker.component for worker in found.workers)
+def _report(found: RunningTopology) -> TopologyReport:
+    answers = ask_all([worker.url for worker in found.workers])
     return TopologyReport(
         name=found.name,
         place="this machine",
         components=[
-            ComponentReport(each.component, each.kind, wanted[each.component], each.topic, each.offsets)
+            ComponentReport(each.component, each.kind, found.wanted(each.component), each.topic, each.offsets)
             for each in found.components
         ],
-        processes=processes,
+        processes=[
+            ProcessReport(worker.name, worker.component, status, "" if status is not None else "does not answer")
+            for worker, status in zip(found.workers, answers, strict=True)
+        ],
         edges=[EdgeReport(each.source, each.stream, each.target, each.grouping) for each in found.edges],
         bootstrap=found.bootstrap,
         zookeeper=found.zookeeper,
     )
-
-
-def _ask(worker: RunningWorker) -> ProcessReport:
-    status = ask(worker.url)
-    return ProcessReport(worker.name, worker.component, status, "" if status is not None else "does not answer")

@@ -17,6 +17,8 @@ class ProcessReport(msgspec.Struct, frozen=True):
     """Why it does not answer, as far as the source knows."""
     place: str = ""
     """The node that it runs on; empty if that says nothing."""
+    since: float | None = None
+    """Unix time since when it is not ready, where the source knows."""
 
 
 class ComponentReport(msgspec.Struct, frozen=True):

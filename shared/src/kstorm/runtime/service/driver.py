@@ -119,6 +119,7 @@ class Driver(Performer[E]):
             **self.journal.status(),
             "dead_letters": self.engine.dead_letters,
             "input_waits": self.consumer.transactions.problem(),
+            "input_waits_since": time.time() - hangs if (hangs := self.consumer.transactions.longest_secs) else None,
             "latency_counts": self.latency.counts,
             **self.workload.status(),
             "by_task": {str(task): dict(counts) for task, counts in self.by_task().items()},

@@ -95,6 +95,7 @@ class _Outage:
             "begun_at": time.time(),
             "tasks": [],
             "last_error": "",
+            "kafka_away_since": since,
         }
 
     async def wait(self, admin: Admin, log: Logger) -> None:

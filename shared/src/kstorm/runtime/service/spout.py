@@ -191,6 +191,7 @@ class SpoutDriver(Driver[SpoutEngine]):
             "source": own_totals(self.components(), self.journal),
             "active": self._watch.active,
             "remark": self.remark,
+            "deactivated_since": self._watch.deactivated_at,
             "control_problem": self._watch.problem,
             "unread": self._unread(),
         }

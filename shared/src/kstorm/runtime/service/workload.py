@@ -42,6 +42,7 @@ class Workload:
         self.busy = Busy()
         self._holding: dict[str, Callable[[], bool]] = {}
         self._held: dict[str, float] = {}
+        self._since: dict[str, float] = {}
         self._counted: dict[str, Callable[[], float]] = {}
         self._looked = time.monotonic()
 
@@ -59,6 +60,9 @@ class Workload:
         for cause, holds in self._holding.items():
             if holds():
                 self._held[cause] += now - self._looked
+                self._since.setdefault(cause, time.time())
+            else:
+                self._since.pop(cause, None)
         self._looked = now
 
     @property
@@ -89,5 +93,6 @@ class Workload:
         return {
             "busy_seconds": round(self.busy.seconds, 3),
             "waits": {cause: round(seconds, 3) for cause, seconds in self.waits.items()},
+            "waits_since": {cause: round(since, 3) for cause, since in self._since.items()},
             "edges": [{"stream": stream, "target": target, "tuples": tuples} for stream, target, tuples in self.edges],
         }

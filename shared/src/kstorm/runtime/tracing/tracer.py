@@ -14,6 +14,7 @@ from kstorm.topology import Topology
 _SLACK_MS: Final = 1000
 """By which clocks of processes may differ, and records of one moment be apart."""
 _FIRST_SLICE_MS: Final = 1000
+_MINUTE_MS: Final = 60_000
 _MORE: Final = 4
 """By what each further slice of time is longer."""
 _NOT_HALVED: Final = 500
@@ -43,21 +44,26 @@ class Tracer:
             found += self._scan(until, self._ends(), message)
         return sorted(found, key=lambda tree: tree.begun)
 
-    def tree(self, root: int, around: int, spout_task: int | None = None) -> Tree:
-        """The tree of a root that began at about that Unix time in ms."""
+    def between(self, message: Message, start: int, until: int) -> Sequence[Tree]:
+        """The trees of a message that began between two Unix times in ms, oldest first, as far as they had grown a minute later."""
+        found = self._scan(self._at(start), self._at(until + _SLACK_MS), message, until + _MINUTE_MS)
+        return sorted(found, key=lambda tree: tree.begun)
+
+    def tree(self, root: int, around: int, spout_task: int | None = None, latest: float = float("inf")) -> Tree:
+        """The tree of a root that began at about that Unix time in ms, as far as it had grown at another one."""
         self._log.budget.doing = f"reading the tree {root:016x}"
         gatherer = Gatherer(self._topology, root)
         start, length = around - _SLACK_MS, _FIRST_SLICE_MS + _SLACK_MS
         places = self._places(root, spout_task)
         at = self._log.offsets_at(places, start)
         while True:
-            start += length
+            start = int(min(start + length, latest))
             length *= _MORE
             until = self._log.offsets_at(places, start)
             for record in self._log.read({place: (at[place], until[place]) for place in places}):
                 gatherer.take(record)
             tree = build(gatherer.found)
-            over = all(until[place] == self._log.bounds(place).end for place in places)
+            over = start >= latest or all(until[place] == self._log.bounds(place).end for place in places)
             if over or tree.ended is not None or self._log.budget.exhausted:
                 return tree
             at = until
@@ -93,12 +99,18 @@ class Tracer:
                     places.append((topology.completions_topic(spout.id), index))
         return places
 
-    def _scan(self, start: Mapping[Place, int], until: Mapping[Place, int], message: Message) -> list[Tree]:
-        """The trees of a message that begin in these parts of the ackers' logs."""
+    def _scan(
+        self,
+        start: Mapping[Place, int],
+        until: Mapping[Place, int],
+        message: Message,
+        latest: float = float("inf"),
+    ) -> list[Tree]:
+        """The trees of a message that begin in these parts of the ackers' logs, up to a Unix time in ms."""
         self._log.budget.doing = f"looking for {message}"
         ranges = {place: (start[place], until[place]) for place in self._ackers}
         begun = [one for record in self._log.read(ranges) for one in begun_in(record, message)]
-        return [self.tree(one.root, one.timestamp, one.task) for one in begun]
+        return [self.tree(one.root, one.timestamp, one.task, latest) for one in begun]
 
     def _at(self, ms: float) -> dict[Place, int]:
         return self._log.offsets_at(self._ackers, ms)

@@ -76,6 +76,11 @@ class TopologyWatch(Job):
         return "" if self._deactivation is None else str(self._deactivation)
 
     @property
+    def deactivated_at(self) -> float | None:
+        """Since when spouts are not to emit, as Unix time in seconds; None if they are, or if that is not known."""
+        return (self._deactivation and self._deactivation.at) or None
+
+    @property
     def problem(self) -> str:
         """Why activate and deactivate cannot be heard at the moment; empty if they can."""
         holds = "deactivated" if self._deactivation else "active"

@@ -48,7 +48,7 @@ class FakeKafka:
             open_writer=self._writer,
             topology_id=self.topology_id,
             open_positions=lambda context: FakePositions(self._answers, context.resources[POSITION]),
-            open_orders=lambda context: FakeOrders(self._topics, context.topology.orders_topic),
+            open_orders=lambda context: FakeOrders(self._topics, self._answers, context.topology.orders_topic),
         )
         return {KAFKA: ports, OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse)}
 

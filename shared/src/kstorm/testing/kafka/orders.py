@@ -1,9 +1,14 @@
-"""Reads the orders of a topology from the topics of a fake Kafka: the `OrderReader` of a `KafkaSpout`."""
+"""Reads the orders of a topology from the topics of a fake Kafka: the `OrderReader` of a `KafkaSpout`.
+
+It is no kinder than the real one (`tests/integration/test_order_readers.py`): the first call only asks for records, that all was
+read is heard after the last of them, and a topic that is not there, or a Kafka that is away, is no error but silence.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
-from kstorm.testing.kafka.broker import Topics
+from kstorm.kafka.ports import Partition
+from kstorm.testing.kafka.broker import Answers, Topics
 
 _MOST: Final = 500
 
@@ -11,17 +16,29 @@ _MOST: Final = 500
 class FakeOrders:
     """Has read what was there when it was asked."""
 
-    def __init__(self, topics: Topics, topic: str) -> None:
-        self._topics, self._topic, self._next = topics, topic, 0
+    def __init__(self, topics: Topics, answers: Answers, topic: str) -> None:
+        self._topics, self._answers, self._place = topics, answers, Partition(topic, 0)
+        self._next = 0
+        self._asked = self._closed = False
         self.at_end = False
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
         """See `OrderReader.read`."""
-        records = self._topics.log(self._topic, 0).since(self._next, _MOST)
-        self.at_end = self.at_end or len(records) < _MOST
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+        log = self._topics.find(self._place)
+        if log is None or self._answers.away:
+            return []
+        if not self._asked:
+            self._asked = True
+            return []
+        records = log.since(self._next, _MOST)
         if records:
             self._next = records[-1].offset() + 1
+        else:
+            self.at_end = True
         return [(record.key(), record.value()) for record in records]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """See `OrderReader.close`."""
+        self._closed = True

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from examples.diamond import build
-from kstorm.local import running
+from kstorm.runtime import running
 
 
 def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:

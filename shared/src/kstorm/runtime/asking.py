@@ -1,11 +1,14 @@
-"""Asks a service for its `/status`."""
+"""Asks services for their `/status`."""
 
 import json
 import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 _PATIENCE_SECS: Final = 1.5
 _MOST_BYTES: Final = 4_000_000
+_AT_ONCE: Final = 16
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -18,3 +21,9 @@ def ask(url: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def ask_all(urls: Sequence[str]) -> Sequence[dict[str, Any] | None]:
+    """The same of many, some side by side."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(ask, urls))

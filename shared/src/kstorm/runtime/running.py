@@ -19,6 +19,11 @@ from kstorm.topology.topology import ACKER_COMPONENT
 FILE: Final = "running.json"
 
 
+def runs() -> Path:
+    """Where runs have their folders if nobody says another place."""
+    return Path(os.environ.get("KSTORM_HOME", ".kstorm")) / "runs"
+
+
 class RunningWorker(msgspec.Struct, frozen=True):
     """One service process."""
 
@@ -62,6 +67,10 @@ class RunningTopology(msgspec.Struct, frozen=True):
     components: Sequence[RunningComponent]
     edges: Sequence[RunningEdge]
     workers: Sequence[RunningWorker]
+
+    def wanted(self, component: str) -> int:
+        """How many processes of a component there should be."""
+        return sum(worker.component == component for worker in self.workers)
 
 
 def describe(topology: Topology, bootstrap: str, zookeeper: str, workers: Iterable[RunningWorker]) -> RunningTopology:

@@ -1,0 +1,36 @@
+"""What holds a topology back, as `kstorm causes` says it: from the looks of the last seconds."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kstorm.inspect.causes import HoldUp, causes
+from kstorm.inspect.looks import Backlog, Process, Snapshot, between
+from kstorm.runtime.kafka.lag import Lags
+from kstorm_ui.sources.report import TopologyReport
+
+WINDOW_SECS: Final = 8.0
+"""How far back looks are compared."""
+
+
+class Causes:
+    """Of one topology."""
+
+    def __init__(self) -> None:
+        self._looks: deque[Snapshot] = deque()
+
+    def learn(self, report: TopologyReport, lags: Lags, now: float) -> Sequence[HoldUp]:
+        """Takes note of a look, `now` by a steady clock; what holds it back, the most telling first."""
+        self._looks.append(_snapshot(report, lags, now))
+        while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_SECS:
+            self._looks.popleft()
+        return causes(between(self._looks[0], self._looks[-1]))
+
+
+def _snapshot(report: TopologyReport, lags: Lags, now: float) -> Snapshot:
+    processes: dict[str, list[Process]] = {}
+    for each in report.processes:
+        process = Process(each.name, each.status, each.trouble, each.since)
+        processes.setdefault(each.component, []).append(process)
+    wanted = {each.component: (each.kind, each.processes) for each in report.components}
+    return Snapshot(now, wanted, processes, {name: Backlog(now, behind) for name, behind in lags.items()})

@@ -1,0 +1,193 @@
+"""Copies messages of dead letters to a topic, those that no spout can be ordered to emit: `kstorm dlq replay --mode produce`.
+
+A copy is another message: its coordinates are new, every reader of the topic gets it, and nobody tells how its tree ends. So where
+an order can be given, nothing is copied. Kafka has a copy first, and then its letter is discarded: at least once.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kstorm.cli.kafka_of import TopologyOptions, code_of
+from kstorm.cli.letters import read_whole
+from kstorm.cli.noting import note as note_event
+from kstorm.cli.replaying import MOST_REPLAYS, open_orders, why_not_ordered, why_not_whole
+from kstorm.core.dead_letters import DeadLetter
+from kstorm.errors import BrokerError, ConfigError, KstormError
+from kstorm.inspect.letters import Numbered
+from kstorm.kafka import KafkaSpout, ProcessingGuarantee
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.copies import Copy, write_copies
+from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.topology import Topology
+from kstorm.topology.names import Names
+
+REPLAY_OF: Final = "kstorm-replay-of"
+"""The header that has the place of the message that a copy is of; of one that came from no topic, that of its letter."""
+REPLAYS: Final = "kstorm-replays"
+"""The header that has the how many-th replay it is."""
+_AT_ONCE: Final = 500
+
+
+class Mode(StrEnum):
+    """How messages are replayed."""
+
+    ORDER = "order"
+    PRODUCE = "produce"
+
+
+class Copies(NamedTuple):
+    """Which letters can be copied, where their copies go, and why others are left out, with how many."""
+
+    letters: Sequence[Numbered]
+    others: Mapping[str, int]
+    partitions: Mapping[str, int]
+    """Of the topics that there are."""
+
+
+def copyable(options: TopologyOptions, letters: Sequence[Numbered], *, to: str | None, force: bool) -> Copies:
+    """Raises `BrokerError` if Kafka does not say, `ConfigError` if there is no topic `to`."""
+    partitions = Admin(options.settings).partition_counts()
+    if to is not None and to not in partitions:
+        raise ConfigError(f"--to {to}: Kafka at {options.settings.bootstrap_servers} has no such topic")
+    under_way = open_orders(options.settings, options.name) if letters else set()
+    replays = {one.number: replays_of(one.letter) for one in read_whole(options.settings, options.name, letters)}
+    code, found, others = _code(options), [], Counter[str]()
+    for one in letters:
+        why = _why_not(one, options.name, to, partitions, under_way)
+        if not why and not force:
+            often = replays.get(one.number, 0) >= MOST_REPLAYS
+            why = _OFTEN if often else _why_ordered(one, options.name, code, partitions, under_way)
+        if why:
+            others[why] += 1
+        else:
+            found.append(one)
+    return Copies(found, others, partitions)
+
+
+def copy_noted(
+    options: TopologyOptions, copies: Copies, what: str, *, to: str | None, rate: float | None, note: str
+) -> None:
+    """Copies them, and notes among the events how many of `what`, also if it is broken off. Raises `BrokerError`."""
+    done, why = 0, "broken off"
+    try:
+        for count in _copied(options, copies, to=to, rate=rate):
+            done += count
+        why = ""
+    except KstormError as error:
+        why = str(error)
+        raise
+    finally:
+        kept = sum(one.key is None for one in copies.letters)
+        of_them = f"; {kept:,} of kstorm 0.1 cannot be discarded" if kept else ""
+        outcome = (
+            f"{done:,} copied to {to or 'their topics'}, and their letters discarded{of_them}{why and f'; then: {why}'}"
+        )
+        note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
+        print(outcome)
+
+
+def _copied(options: TopologyOptions, copies: Copies, *, to: str | None, rate: float | None) -> Iterator[int]:
+    """Copies them, so many a second or all at once, and discards the letters of what Kafka has; yields how many it took each time.
+    Raises `BrokerError` if it does not take one."""
+    letters, begun = read_whole(options.settings, options.name, copies.letters), False
+    size = max(1, min(_AT_ONCE, int(rate))) if rate else _AT_ONCE
+    while some := list(islice(letters, size)):
+        if rate and begun:
+            time.sleep(size / rate)
+        begun = True
+        made = [_copy_of(one, options.name, to, copies.partitions) for one in some]
+        taken, problem = write_copies(options.settings, made)
+        ended = [one.key for number, one in enumerate(some) if number in taken and one.key is not None]
+        if ended:
+            write_topic(options.settings, Names(options.name).dead_letters_topic, [(key, None) for key in ended])
+        yield len(taken)
+        if problem:
+            raise BrokerError(f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}")
+
+
+def replays_of(letter: DeadLetter) -> int:
+    """How often its message was replayed, also as a copy of another."""
+    told = next((value for name, value in letter.headers if name == REPLAYS), None)
+    return max(letter.replays, int(told) if told is not None and told.isascii() and told.isdigit() else 0)
+
+
+def _copy_of(one: Numbered, topology: str, to: str | None, partitions: Mapping[str, int]) -> Copy:
+    letter = one.letter
+    topic = to or letter.topic
+    place = (
+        f"{letter.topic}/{letter.partition}/{letter.offset}"
+        if letter.offset >= 0
+        else f"{Names(topology).dead_letters_topic}/0/{one.number}"
+    )
+    origin = next((value for name, value in letter.headers if name == REPLAY_OF and value), place)
+    headers = [(name, value) for name, value in letter.headers if name not in (REPLAY_OF, REPLAYS)]
+    stays = topic == letter.topic and 0 <= letter.partition < partitions[topic]
+    return Copy(
+        topic,
+        letter.partition if stays else None,
+        letter.key,
+        letter.value,
+        [*headers, (REPLAY_OF, origin), (REPLAYS, str(replays_of(letter) + 1))],
+    )
+
+
+def _why_not(one: Numbered, topology: str, to: str | None, partitions: Mapping[str, int], under_way: set[bytes]) -> str:
+    letter = one.letter
+    if letter.topic.startswith(f"{topology}."):
+        return "it is a tuple, or a record of kstorm's own topics"
+    if letter.topic and letter.offset < 0:
+        return "it is a record of a sink, and no message"
+    if why := why_not_whole(one):
+        return why
+    if one.key in under_way:
+        return "it is under way"
+    if not letter.topic and to is None:
+        return "it came from no topic: say by --to TOPIC where its copy goes"
+    if to is None and letter.topic not in partitions:
+        return (
+            f"this Kafka has no topic {letter.topic!r}: give another by --to, or the Kafka that has it by --bootstrap"
+        )
+    return ""
+
+
+def _why_ordered(
+    one: Numbered, topology: str, code: Topology | None, partitions: Mapping[str, int], under_way: set[bytes]
+) -> str:
+    """Why an order is the better way; empty if there is none."""
+    letter = one.letter
+    gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
+    if gone or Names(topology).orders_topic not in partitions or why_not_ordered(one, topology, under_way):
+        return ""
+    if code is None:
+        return (
+            "a KafkaSpout can be ordered to emit it at its own coordinates: leave out --mode produce; if its spout is none, give "
+            "the code by --topology MODULE:ATTR, or --force"
+        )
+    return _ORDER if _obeys(code, letter.component) else ""
+
+
+def _obeys(topology: Topology, component: str) -> bool:
+    """Whether the spout carries out orders."""
+    spec = topology.components.get(component)
+    if topology.config.exactly_once or spec is None or not isinstance(spec.component, KafkaSpout):
+        return False
+    return spec.component.spout_config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+
+
+def _code(options: TopologyOptions) -> Topology | None:
+    """The topology itself, where it is at hand, as in its pods."""
+    named = options.topology if ":" in (options.topology or "") else os.environ.get("KSTORM_TOPOLOGY", "")
+    if ":" not in (named or ""):
+        return None
+    return code_of(options, "a copy is for a spout that carries out no orders")
+
+
+_ORDER: Final = (
+    "its spout can be ordered to emit it at its own coordinates: leave out --mode produce (--force copies it anyway)"
+)
+_OFTEN: Final = f"it was replayed {MOST_REPLAYS} times, and failed again; --force copies it"

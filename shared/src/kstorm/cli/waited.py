@@ -1,0 +1,41 @@
+"""What a message waited for whose tree was not complete in time: found in the topics, for `kstorm dlq show --why`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kstorm.cli.kafka_of import TopologyOptions, code_of
+from kstorm.cli.progress import Progress
+from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
+from kstorm.errors import ControlError
+from kstorm.inspect.facts import Message
+from kstorm.inspect.late import waited_for
+from kstorm.inspect.letters import kind_of
+from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.tracer import Tracer
+
+_MOST_BYTES: Final = 2_048_000_000
+_WITHIN_SECS: Final = 60.0
+_LONGEST: Final = 2.0
+"""Message timeouts before which an attempt began whose tree has timed out now."""
+
+
+def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
+    """What the last attempt at its message waited for, a tuple each. Raises `ControlError` if that cannot be found."""
+    if kind_of(letter) != TIMED_OUT or not letter.at:
+        raise ControlError(
+            f"--why is for letters of the kind {TIMED_OUT}, and this one is {kind_of(letter) or 'of none'}"
+        )
+    topology = code_of(options, "that says which topics its tuples are in")
+    message, timeout = Message(letter.topic, letter.partition, letter.offset), topology.longest_message_timeout_secs
+    if letter.component in topology.components:
+        timeout = topology.component(letter.component).config.message_timeout_secs
+    with Progress() as progress, TopicLog(options.settings, Budget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log:
+        tracer = Tracer(topology, log)
+        first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
+        found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]
+        mine = [tree for tree in found if tree.origin and tree.origin.attempt == letter.attempts]
+        if not mine:
+            hours = topology.config.topology_trace_retention_hours
+            limit = log.budget.exhausted or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
+            raise ControlError(f"no tree of attempt {letter.attempts} at {message} is found any more: {limit}")
+        return waited_for(mine, letter.at)

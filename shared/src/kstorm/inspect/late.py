@@ -1,0 +1,67 @@
+"""What a tree waited for when its spout gave it up: as it was at that moment, whatever came later."""
+
+from collections.abc import Iterator, Sequence
+
+from kstorm.inspect.gather import Gathered
+from kstorm.inspect.tree import Tree, build
+from kstorm.inspect.waiting import waits_for
+from kstorm.inspect.words import many, span
+
+
+def at_moment(tree: Tree, ms: int) -> Tree:
+    """The tree of what there was at a Unix time in ms."""
+    sightings = [seen for tuple in tree.tuples.values() for seen in tuple.sightings]
+    return build(
+        Gathered(
+            tree.root,
+            [seen for seen in sightings if seen.place.timestamp <= ms],
+            [news for news in tree.news if news.place.timestamp <= ms],
+            [ending for ending in tree.endings if ending.place.timestamp <= ms],
+        )
+    )
+
+
+def waited_for(trees: Sequence[Tree], ms: int) -> Sequence[str]:
+    """What the trees of an attempt waited for at a Unix time in ms, a tuple each: the task that had not acked it, and where it
+    lies. `count[3], row 182 of wordcount.count/3/0: sent 30.1 s before, and not acked`."""
+    return [said for tree in trees for said in _waited_for(tree, ms)]
+
+
+def _waited_for(tree: Tree, ms: int) -> Iterator[str]:
+    then = at_moment(tree, ms)
+    if then.outcome == "acked":
+        yield f"nothing: the tree {tree.root:016x} was complete, and its spout had not heard of it"
+        return
+    if not then.proof.begun:
+        yield f"its acker, which had not heard of the tree {tree.root:016x}"
+        return
+    waiting = waits_for(then)
+    for edge in waiting.unacked:
+        yield f"{_place(then, edge)}: {_sent(then, edge, ms)}, and {_acked(tree, edge, ms)}"
+    for edge in [*waiting.twice, *waiting.strange]:
+        yield f"{_place(then, edge)}: it was executed again after a crash, so the tree could never be complete"
+    for edge in waiting.doubtful:
+        yield f"most likely {_place(then, edge)}: {_sent(then, edge, ms)}"
+    if waiting.among:
+        lost = "a tuple that is in no record, or for " if waiting.lost else ""
+        yield f"{lost}one of {many(len(waiting.among), 'tuple')}, such as {_place(then, waiting.among[0])}"
+    if not any((waiting.unacked, waiting.twice, waiting.strange, waiting.doubtful, waiting.among)):
+        yield "a tuple that is in no record: it was lost with the process that sent it, or was still on its way"
+
+
+def _place(tree: Tree, edge: int) -> str:
+    seen = tree.tuples[edge].first
+    place = seen.place
+    return f"{seen.target}[{place.partition}], row {seen.row} of {place.topic}/{place.partition}/{place.offset}"
+
+
+def _sent(tree: Tree, edge: int, ms: int) -> str:
+    return f"sent {span(ms - tree.tuples[edge].first.place.timestamp)} before"
+
+
+def _acked(tree: Tree, edge: int, ms: int) -> str:
+    """Whether it was acked later, as far as was read."""
+    for number, entry in tree.entries.items():
+        if entry is not None and edge in entry.acked:
+            return f"acked {span(max(0, tree.news[number].place.timestamp - ms))} too late"
+    return "not acked"

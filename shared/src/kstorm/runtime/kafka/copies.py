@@ -1,0 +1,48 @@
+"""Writes messages to topics that are not kstorm's own, and says which Kafka has."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from kstorm.runtime.service.settings import Settings
+
+_FLUSH_SECS: Final = 20.0
+
+
+class Copy(NamedTuple):
+    """A message to be written."""
+
+    topic: str
+    partition: int | None
+    """None: by its key, as Java's producers have it."""
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, str | None]]
+
+
+def write_copies(settings: Settings, copies: Sequence[Copy]) -> tuple[set[int], str]:
+    """Writes them; the numbers of those that Kafka has, and why it has not the others: empty if it has all, within 20 s."""
+    taken: set[int] = set()
+    problems: list[str] = []
+
+    def delivered(number: int, error: object | None, _: Message) -> None:
+        if error is None:
+            taken.add(number)
+        else:
+            problems.append(str(error))
+
+    producer = Producer({**settings.client_config, "enable.idempotence": True, "partitioner": "murmur2_random"})
+    try:
+        for number, copy in enumerate(copies):
+            partition = -1 if copy.partition is None else copy.partition
+            report = partial(delivered, number)
+            producer.produce(copy.topic, copy.value, copy.key, partition, report, headers=list(copy.headers))
+    except KafkaException as error:
+        problems.append(error.args[0].str())
+    if producer.flush(_FLUSH_SECS):
+        producer.purge()
+        producer.flush(1)
+        problems.append("no answer")
+    return taken, problems[0] if problems else ""

@@ -1,0 +1,78 @@
+"""`kstorm causes` of a topology that runs on this machine, on real servers."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kstorm.cli.__main__ import main
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, running
+
+
+def test_a_slow_bolt_is_named_with_its_lag(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing holds it back while it has nothing to do. Fed, it is the bottleneck, and its lag rises. When it answers no more, what
+    waits for it is told."""
+
+    def found() -> list[dict[str, Any]]:
+        with pytest.raises(SystemExit) as ended:
+            main(["causes", topic_prefix, "--runs", str(tmp_path), "--window", "2", "--json"])
+        told = capsys.readouterr()
+        assert ended.value.code == 0, told.err
+        causes: list[dict[str, Any]] = json.loads(told.out)
+        return causes
+
+    with running("slow", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        assert found() == []
+        with _fed(engine):
+            engine.until(lambda: [cause["kind"] for cause in found()][:1] == ["busy"], 30, "somebody is busy")
+            engine.until(lambda: "rising by" in found()[0]["said"], 30, "the lag rises")
+            first = found()[0]
+        assert first["said"].startswith("slow is the bottleneck: "), first
+        assert "slow-0: " in first["evidence"][0]
+        os.kill(engine.worker("slow-0").process.pid, signal.SIGSTOP)
+        try:
+            stopped = found()[0]
+        finally:
+            os.kill(engine.worker("slow-0").process.pid, signal.SIGCONT)
+        assert stopped["said"] == "no process of slow is ready, of 1 that should be"
+        assert stopped["evidence"][0] == "slow-0: does not answer"
+        assert stopped["evidence"][1].startswith("lag ")
+        engine.processes.kill()  # else what is left is worked off first
+
+
+@contextmanager
+def _fed(engine: Engine) -> Iterator[None]:
+    """With some four hundred sentences a second, four times what the bolt can do."""
+    ended = threading.Event()
+
+    producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})
+
+    def feed() -> None:
+        while not ended.wait(0.05):
+            for number in range(20):
+                producer.produce(engine.source, b"the cow", partition=number % SOURCE_PARTITIONS)
+            producer.poll(0)
+        producer.flush(30)
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        feeder.join(70)

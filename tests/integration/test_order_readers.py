@@ -1,0 +1,179 @@
+"""What a spout may count on of the reader of its orders, the real one and the fake one: else tests would prove nothing."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+from confluent_kafka import Producer
+
+from kstorm.kafka.ports import OrderReader
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.order_reader import KafkaOrders
+from kstorm.runtime.service.settings import Settings
+from kstorm.testing.kafka.broker import Answers, Topics
+from kstorm.testing.kafka.orders import FakeOrders
+from tests.conftest import Eventually
+from tests.integration.engine import make_topics
+
+Pair = tuple[bytes | None, bytes | None]
+_MOST = 500
+
+
+class World(Protocol):
+    """A Kafka with a topic of one partition, which may be missing."""
+
+    def create(self) -> None: ...
+
+    def write(self, *pairs: Pair) -> None: ...
+
+    def open(self) -> OrderReader: ...
+
+
+class Fake:
+    def __init__(self) -> None:
+        self._topics, self._answers = Topics(), Answers()
+
+    def create(self) -> None:
+        self._topics.create("orders", 1)
+
+    def write(self, *pairs: Pair) -> None:
+        for key, value in pairs:
+            self._topics.append("orders", key, value)
+
+    def open(self) -> OrderReader:
+        return FakeOrders(self._topics, self._answers, "orders")
+
+
+class Real:
+    def __init__(self, kafka: EmbeddedKafka, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+
+    def create(self) -> None:
+        make_topics(self._kafka.bootstrap, {self._topic: 1})
+
+    def write(self, *pairs: Pair) -> None:
+        producer = Producer({"bootstrap.servers": self._kafka.bootstrap, "log_level": 0})
+        for key, value in pairs:
+            producer.produce(self._topic, value, key, 0)
+        assert producer.flush(30) == 0
+
+    def open(self) -> OrderReader:
+        return KafkaOrders(Settings(topology="", bootstrap_servers=self._kafka.bootstrap), self._topic)
+
+
+@pytest.fixture(params=["fake", "real"])
+def world(request: pytest.FixtureRequest, topic_prefix: str) -> World:
+    """Give both."""
+    if request.param == "fake":
+        return Fake()
+    return Real(request.getfixturevalue("kafka"), f"{topic_prefix}-orders")
+
+
+@pytest.fixture
+def opened(world: World) -> Iterator[Callable[[], OrderReader]]:
+    """Give a function that opens a reader, which is closed in the end."""
+    readers: list[OrderReader] = []
+
+    def open() -> OrderReader:
+        readers.append(world.open())
+        return readers[-1]
+
+    yield open
+    for reader in readers:
+        reader.close()
+
+
+def orders(count: int, first: int = 0) -> list[Pair]:
+    return [(b"%d" % number, b"order") for number in range(first, first + count)]
+
+
+def more(reader: OrderReader, found: list[Pair]) -> list[Pair]:
+    """With what one more call reads."""
+    found.extend(reader.read())
+    return found
+
+
+def test_whoever_is_at_the_end_has_read_all_that_was_there(
+    world: World, opened: Callable[[], OrderReader], eventually: Eventually
+) -> None:
+    """In order, tombstones and records without a key too, whatever a read holds; and nothing waits."""
+    world.create()
+    written = [*orders(3 * _MOST), (b"1", None), (None, b"keyless")]
+    world.write(*written)
+    reader, found, sizes = opened(), list[Pair](), list[int]()
+
+    def read_some() -> bool:
+        some = reader.read()
+        found.extend(some)
+        sizes.append(len(some))
+        assert not reader.at_end or len(found) == len(written), "an order that ended would be carried out"
+        return reader.at_end
+
+    assert not reader.at_end
+    eventually(read_some, 30.0)
+    assert found == written
+    assert max(sizes) <= _MOST
+
+
+def test_the_first_call_only_asks(world: World, opened: Callable[[], OrderReader], eventually: Eventually) -> None:
+    """It does not wait, so it finds nothing, and does not know whether there is anything."""
+    world.create()
+    world.write(*orders(1))
+    reader = opened()
+    assert (list(reader.read()), reader.at_end) == ([], False)
+    found: list[Pair] = []
+    eventually(lambda: more(reader, found), 30.0)
+    assert found == orders(1)
+
+
+def test_of_exactly_as_many_as_one_read_holds_the_end_is_heard(
+    world: World, opened: Callable[[], OrderReader], eventually: Eventually
+) -> None:
+    """However it comes to them."""
+    world.create()
+    world.write(*orders(_MOST))
+    reader, found = opened(), list[Pair]()
+    eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    assert found == orders(_MOST)
+
+
+def test_nothing_is_the_end_of_an_empty_topic(
+    world: World, opened: Callable[[], OrderReader], eventually: Eventually
+) -> None:
+    """What comes then is read too, once, and the end has been heard for good."""
+    world.create()
+    reader, found = opened(), list[Pair]()
+    eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
+    assert found == []
+    world.write(*orders(2))
+    eventually(lambda: len(more(reader, found)) == 2, 30.0)
+    assert (found, reader.at_end) == (orders(2), True)
+    assert list(reader.read()) == []
+
+
+def test_a_topic_that_is_not_there_is_silence(
+    world: World, opened: Callable[[], OrderReader], eventually: Eventually
+) -> None:
+    """No error, and no end either: who reads the source tells what is wrong. Once it is there it is read."""
+    reader, calls = opened(), list[int]()
+
+    def asked_some_times() -> bool:
+        calls.append(len(reader.read()))
+        return len(calls) >= 30
+
+    eventually(asked_some_times, 30.0)
+    assert (set(calls), reader.at_end) == ({0}, False)
+    world.create()
+    world.write(*orders(1))
+    found: list[Pair] = []
+    eventually(lambda: more(reader, found), 60.0)
+    assert found == orders(1)
+
+
+def test_a_reader_that_is_closed_reads_no_more(world: World) -> None:
+    """As whoever calls it then has made a mistake."""
+    world.create()
+    reader: Any = world.open()
+    reader.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        reader.read()

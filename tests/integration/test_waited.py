@@ -1,0 +1,60 @@
+"""`kstorm dlq show --why` on real servers: a bolt forgets a tuple, and the letter of its message says which."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kstorm.cli.__main__ import main
+from kstorm.cli.letters import read_letters
+from kstorm.core.dead_letters import TIMED_OUT
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.service.settings import Settings
+from tests.integration import topologies
+from tests.integration.engine import running
+
+Command = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Give `kstorm dlq show`: exit code, output, errors."""
+
+    def run(*words: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["dlq", "show", *words, "--bootstrap", kafka.bootstrap])
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_letter_says_what_its_tree_waited_for(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    show: Command,
+) -> None:
+    """If somebody asks: component, task and tuple. It takes the topology's code, and a letter that has timed out."""
+    with running("impatient", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=3) as engine:
+        engine.produce(["the cow jumped over the moon", "the cow", "bad"])
+        settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
+        engine.until(lambda: len(read_letters(settings, topic_prefix).letters) == 2, 60, "two letters")
+    failed, timed_out = sorted(read_letters(settings, topic_prefix).letters, key=lambda one: one.letter.offset)
+    if failed.letter.kind == TIMED_OUT:
+        failed, timed_out = timed_out, failed
+    assert (failed.letter.kind, timed_out.letter.kind) == ("failed", TIMED_OUT)
+    number, code = str(timed_out.number), f"{topologies.__name__}:impatient"
+    done, shown, _ = show(number, "--topology", code, "--why")
+    assert done == 0
+    tuple = rf"count\[[0-3]\], row \d+ of {topic_prefix}\.count/[0-3]/\d+: sent [\d.]+ m?s before, and not acked"
+    assert re.search(rf"^waited for  {tuple}$", shown, re.MULTILINE), shown
+    assert re.fullmatch(tuple, json.loads(show(number, "--topology", code, "--why", "--raw")[1])["waiting_on"])
+    assert "waited for  (--why looks for it in the topics)" in show(number, "--topology", topic_prefix)[1]
+    assert (
+        f"of {topic_prefix!r} its code is needed, as that says" in show(number, "--topology", topic_prefix, "--why")[2]
+    )
+    assert "this one is failed" in show(str(failed.number), "--topology", code, "--why")[2]

@@ -1,0 +1,46 @@
+"""What a tree waited for at the moment when its spout gave it up."""
+
+import re
+
+from kstorm.inspect.late import at_moment, waited_for
+from kstorm.inspect.tree import Tree
+from tests.unit.inspect.rebuilding import End, Forgets, trees
+
+_LATER = 1_000_000
+
+
+def last_ack(tree: Tree) -> int:
+    """When the tree was complete."""
+    assert tree.ended is not None
+    assert tree.proof.closed is not None
+    return tree.proof.closed.timestamp
+
+
+def test_who_never_acked_is_named_with_the_place_of_the_tuple() -> None:
+    (tree,) = trees(["the cow jumped over the moon"], Forgets())
+    (said,) = waited_for([tree], _LATER)
+    assert re.fullmatch(r"count\[[01]\], row \d+ of t\.count/[01]/\d+: sent 16 min before, and not acked", said)
+
+
+def test_what_came_later_does_not_count_and_is_told() -> None:
+    """The tree was complete in the end, too late for its spout."""
+    (tree,) = trees(["moon"], End())
+    assert waited_for([tree], _LATER) == [
+        f"nothing: the tree {tree.root:016x} was complete, and its spout had not heard of it"
+    ]
+    cut = last_ack(tree) - 1
+    assert at_moment(tree, cut).outcome == "open"
+    (said,) = waited_for([tree], cut)
+    assert said.startswith("count[")
+    assert said.endswith("and acked 1 ms too late")
+
+
+def test_an_acker_that_was_behind() -> None:
+    """It had not heard of the tree at all."""
+    (tree,) = trees(["moon"], End())
+    assert waited_for([tree], 0) == [f"its acker, which had not heard of the tree {tree.root:016x}"]
+
+
+def test_each_tree_of_an_attempt_is_told() -> None:
+    both = trees(["the moon", "a moon"], Forgets())
+    assert len(waited_for(both, _LATER)) == 2
