@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.trace import StatusCode
 
 from kstorm.cli import otlp
 from kstorm.core.origins import Origin
@@ -16,6 +17,7 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.gather import News
 from kstorm.inspect.tree import Tree
 from kstorm.testing import FeederSpout
+from kstorm.topology import Bolt, OutputFieldsDeclarer, Tuple
 from tests.unit.inspect.rebuilding import Forgets, HoldsAndSends, topology, trees
 
 SHAPE = topology(FeederSpout("sentence"), HoldsAndSends(), third=True)
@@ -98,7 +100,7 @@ def test_the_producers_span_is_linked(collector: Collector) -> None:
         init = tree.init
         assert init is not None
         tree.news = [_with_origin(one) for one in tree.news]
-        (span, *_) = otlp.spans_of(tree, SHAPE, partial(_header, header))
+        (span, *_) = otlp.spans_of(otlp.Case(tree), SHAPE, partial(_header, header))
         assert len(span.links) == links, header
         assert dict(span.attributes or {})["messaging.kafka.offset"] == 9
 
@@ -109,6 +111,44 @@ def _header(header: str, origin: Origin) -> str:
 
 def _with_origin(one: News) -> News:
     return msgspec.structs.replace(one, origin=Origin("lines", 3, 9, 1)) if one.kind == "init" else one
+
+
+class JoinsTwo(Bolt):
+    """Emits one word anchored to two, each of another message."""
+
+    def __init__(self) -> None:
+        self.held: list[Tuple] = []
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple) -> None:
+        self.held.append(tuple)
+        if len(self.held) == 2:
+            self.collector.emit(["both"], self.held)
+            for each in self.held:
+                self.collector.ack(each)
+
+
+def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
+    """It has a span in each of the two traces, each with a link to the other."""
+    both = trees(["a", "b"], JoinsTwo(), third=True, tasks=1)
+    spans = [span for tree in both for span in otlp.spans_of(otlp.Case(tree), SHAPE, lambda origin: "")]
+    linked = {(c.trace_id, c.span_id): span.links for span in spans if span.links and (c := span.context)}
+    assert len(linked) == 2
+    (one, to_other), (other, to_one) = linked.items()
+    assert [(link.context.trace_id, link.context.span_id) for link in (*to_other, *to_one)] == [other, one]
+    assert one[0] != other[0]
+
+
+def test_what_timed_out_is_an_error() -> None:
+    """Until when it did, as its spout tells nobody."""
+    tree = tree_of("the moon", forgets=True)
+    (span, *_) = otlp.spans_of(otlp.Case(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: "")
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "not complete within 30.0 s"
+    assert ((span.end_time or 0) - (span.start_time or 0)) == 30_000_000_000
+    assert dict(span.attributes or {})["kstorm.exported_as"] == "timed out"
 
 
 def test_a_collector_that_takes_nothing(collector: Collector) -> None:
