@@ -55,6 +55,8 @@ class Case(NamedTuple):
     """`failed`, `timed out`, `slow`; empty if somebody asked for it."""
     until: int = 0
     """Unix time in ms when it timed out."""
+    whole: bool = True
+    """Whether all that is there of it was read."""
 
 
 class Collector:
@@ -96,7 +98,7 @@ def spans_of(case: Case, topology: Topology, parent_of: ParentOf) -> "Iterator[R
 
 class _Making:
     def __init__(self, case: Case, topology: Topology) -> None:
-        self._tree, self._why, self._until = case
+        self._tree, self._why, self._until, self._whole = case
         tree, self._topology = case.tree, topology
         self._prefix = trace_prefix(topology.name)
         self._resource = Resource({"service.name": topology.name})
@@ -114,7 +116,7 @@ class _Making:
         if init is not None:
             attributes["kstorm.task"] = init.task
         if self._why:
-            attributes["kstorm.exported_as"] = self._why
+            attributes |= {"kstorm.exported_as": self._why, "kstorm.read_wholly": self._whole}
         return ReadableSpan(
             f"process {spout}",
             self._context(tree.root),
