@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import yaml
@@ -79,7 +80,7 @@ class Jaeger:
 
     def find(self, service: str, **tags: str) -> list[str]:
         """The ids of the traces of a service that have a span with these tags."""
-        said = json.dumps(tags).replace(" ", "").replace('"', "%22").replace("{", "%7B").replace("}", "%7D")
+        said = quote(json.dumps(tags))
         found = self._ask(f"traces?service={service}&limit=1000&lookback=2h&tags={said}")["data"]
         return [trace["traceID"] for trace in found]
 

@@ -230,6 +230,21 @@ def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventua
         following.end()
 
 
+def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Until it is complete, in the sink too if there is one; exit code 2 if it fails, or is held."""
+    probe = ("probe", "--source", engine.source, "--trace", "--message")
+    done = run(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
+    assert done.count("✓ complete, proven (init ⊕ ") == 1
+    assert done.splitlines()[-1].startswith(f"{engine.source} → {engine.sink}[")
+    failed = run(capsys, *probe, "{marker} is bad", code=2)
+    assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
+    held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
+    assert re.search(r"its tree is not complete within 3 s: `kstorm why \S+` says who has it\n", held)
+    assert run(capsys, "probe", "--trace", code=2).startswith(
+        "kstorm: --trace shows the tree of a message that is sent"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -282,7 +297,8 @@ def test_jaeger_has_them(
 
 
 def _check_tree(spans: list[dict[str, Any]]) -> None:
-    """One is linked to the producer and hangs on nothing; each other hangs on one that is there. Jaeger complains of none."""
+    """One is linked to the producer and hangs on nothing; each other hangs on one that is there. Jaeger complains of none, but for
+    tuples that are acked after those that they hang on: it takes that for a difference of clocks."""
     ids = {span["spanID"] for span in spans}
     assert len(ids) == len(spans) > 3
     tops = []
@@ -294,7 +310,7 @@ def _check_tree(spans: list[dict[str, Any]]) -> None:
         else:
             tops.append(span["operationName"])
             assert others == ["cd" * 8]
-        assert not span["warnings"], span
+        assert not [said for said in span["warnings"] or () if "clock skew" not in said], span
     assert tops == ["process sentences"]
 
 

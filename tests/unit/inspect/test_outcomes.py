@@ -20,8 +20,8 @@ def begin(outcomes: Outcomes, at: int, *roots: int, begins: bool = False) -> Non
 
 
 def end(outcomes: Outcomes, at: int, acked: int = 0, failed: int = 0, reset: int = 0) -> None:
-    columns = [pack_ids([root]) if root else b"" for root in (acked, failed, reset)]
-    frame = CompletionFrame(1, 0, *columns)
+    columns = (pack_ids([root]) if root else b"" for root in (acked, failed, reset))
+    frame = CompletionFrame(1, 0, *columns)  # type: ignore[arg-type] # it takes them for notes too
     outcomes.end(Record(SHAPE.completions_topic("feeder"), 0, 0, at, encode(frame)))
 
 

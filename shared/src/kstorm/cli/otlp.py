@@ -127,7 +127,7 @@ class _Making:
             kind=SpanKind.CONSUMER,
             status=self._status(),
             start_time=tree.begun * _NS,
-            end_time=max(tree.ended or self._until, self._last) * _NS,
+            end_time=max(tree.ended or self._until, self._last) * _NS + 1,
         )
 
     def of_tuple(self, tuple: TreeTuple) -> "ReadableSpan":
@@ -152,8 +152,14 @@ class _Making:
             kind=SpanKind.CONSUMER,
             status=Status(StatusCode.ERROR, "neither acked nor failed") if late else Status(StatusCode.UNSET),
             start_time=seen.place.timestamp * _NS,
-            end_time=self._acked.get(tuple.edge, seen.place.timestamp) * _NS,
+            end_time=self._end_of(tuple, late),
         )
+
+    def _end_of(self, tuple: TreeTuple, late: bool) -> int:
+        """When it was acked, or what was known of it last; collectors want that to be after its start, whatever the clocks say."""
+        start = tuple.first.place.timestamp
+        end = max(self._until, self._last) if late else self._acked.get(tuple.edge, start)
+        return max(end * _NS, start * _NS + 1)
 
     def _elsewhere(self, others: Mapping[int, int]) -> "list[Link]":
         """The same tuple in other trees."""
