@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,14 @@ class Engine:
         self.processes, self.bootstrap, self.source, self.sink = processes, bootstrap, source, sink
         self.produced = 0
 
-    def produce(self, messages: Iterable[str]) -> None:
-        """Writes messages to the source topic, evenly over its partitions."""
+    def produce(self, messages: Iterable[str], headers: Sequence[tuple[str, str]] = ()) -> None:
+        """Writes messages to the source topic, evenly over its partitions, each with these headers."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
         )
         for message in messages:
-            producer.produce(self.source, message.encode(), partition=self.produced % SOURCE_PARTITIONS)
+            partition = self.produced % SOURCE_PARTITIONS
+            producer.produce(self.source, message.encode(), partition=partition, headers=list(headers))
             self.produced += 1
         assert producer.flush(60) == 0
 

@@ -145,7 +145,7 @@ def forgetful(retry_limit: int = -1) -> Topology:
     builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
     builder.set_bolt("split", SplitWhole(), 1).set_num_tasks(2).shuffle_grouping("sentences")
     builder.set_bolt("count", ForgetsTheMoon(), 1).set_num_tasks(4).fields_grouping("split", "word")
-    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
+    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position", traceparent=True)
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write, 1).shuffle_grouping("count")
     return builder.build()

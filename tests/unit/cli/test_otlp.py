@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any
 
 import msgspec
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.trace import StatusCode
 
 from kstorm.cli import otlp
 from kstorm.core.origins import Origin
@@ -16,49 +13,19 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.gather import News
 from kstorm.inspect.tree import Tree
 from kstorm.testing import FeederSpout
+from kstorm.topology import Bolt, OutputFieldsDeclarer, Tuple
+from tests.otlp_collector import OtlpCollector
 from tests.unit.inspect.rebuilding import Forgets, HoldsAndSends, topology, trees
 
 SHAPE = topology(FeederSpout("sentence"), HoldsAndSends(), third=True)
 PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 
-class Collector:
-    """Takes what is sent to it."""
-
-    def __init__(self) -> None:
-        self.spans: list[Any] = []
-        self.paths: list[str] = []
-        self.status = 200
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                request = ExportTraceServiceRequest.FromString(body)
-                collector.paths.append(self.path)
-                collector.spans += [
-                    span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans
-                ]
-                self.send_response(collector.status)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
 @pytest.fixture
-def collector() -> Iterator[Collector]:
+def collector() -> Iterator[OtlpCollector]:
     """Give one that listens."""
-    found = Collector()
-    thread = Thread(target=found.server.serve_forever, daemon=True)
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
+    with OtlpCollector() as found:
+        yield found
 
 
 def tree_of(sentence: str, forgets: bool = False) -> Tree:
@@ -66,7 +33,7 @@ def tree_of(sentence: str, forgets: bool = False) -> Tree:
     return found
 
 
-def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: Collector) -> None:
+def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: OtlpCollector) -> None:
     """With the ids of root and edges, so that whoever knows a root knows the trace."""
     tree = tree_of("the cow")
     assert otlp.export([tree], SHAPE, otlp.check(collector.url), lambda origin: "") == 6
@@ -81,24 +48,24 @@ def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: Collector) -> N
         assert span.name == f"execute {tuple.first.target}"
         parent = tuple.parents[0] if tuple.parents else tree.root
         assert int.from_bytes(span.parent_span_id, "big") == parent
-        assert span.end_time_unix_nano >= span.start_time_unix_nano > 0
+        assert span.end_time_unix_nano > span.start_time_unix_nano > 0
 
 
-def test_what_is_not_acked_is_an_error(collector: Collector) -> None:
+def test_what_is_not_acked_is_an_error(collector: OtlpCollector) -> None:
     """As it is what somebody looks for."""
     otlp.export([tree_of("the moon", forgets=True)], SHAPE, otlp.check(collector.url), lambda origin: "")
     wrong = [span.name for span in collector.spans if span.status.code == span.status.STATUS_CODE_ERROR]
     assert wrong == ["execute count"]
 
 
-def test_the_producers_span_is_linked(collector: Collector) -> None:
+def test_the_producers_span_is_linked(collector: OtlpCollector) -> None:
     """If the message has its header, and that is one."""
     for header, links in ((PRODUCER, 1), ("", 0), ("00-0-0-0", 0), (f"00-{'0' * 32}-{'0' * 16}-01", 0)):
         tree = tree_of("a")
         init = tree.init
         assert init is not None
         tree.news = [_with_origin(one) for one in tree.news]
-        (span, *_) = otlp.spans_of(tree, SHAPE, partial(_header, header))
+        (span, *_) = otlp.spans_of(otlp.Case(tree), SHAPE, partial(_header, header))
         assert len(span.links) == links, header
         assert dict(span.attributes or {})["messaging.kafka.offset"] == 9
 
@@ -111,7 +78,45 @@ def _with_origin(one: News) -> News:
     return msgspec.structs.replace(one, origin=Origin("lines", 3, 9, 1)) if one.kind == "init" else one
 
 
-def test_a_collector_that_takes_nothing(collector: Collector) -> None:
+class JoinsTwo(Bolt):
+    """Emits one word anchored to two, each of another message."""
+
+    def __init__(self) -> None:
+        self.held: list[Tuple] = []
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple) -> None:
+        self.held.append(tuple)
+        if len(self.held) == 2:
+            self.collector.emit(["both"], self.held)
+            for each in self.held:
+                self.collector.ack(each)
+
+
+def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
+    """It has a span in each of the two traces, each with a link to the other."""
+    both = trees(["a", "b"], JoinsTwo(), third=True, tasks=1)
+    spans = [span for tree in both for span in otlp.spans_of(otlp.Case(tree), SHAPE, lambda origin: "")]
+    linked = {(c.trace_id, c.span_id): span.links for span in spans if span.links and (c := span.context)}
+    assert len(linked) == 2
+    (one, to_other), (other, to_one) = linked.items()
+    assert [(link.context.trace_id, link.context.span_id) for link in (*to_other, *to_one)] == [other, one]
+    assert one[0] != other[0]
+
+
+def test_what_timed_out_is_an_error() -> None:
+    """Until when it did, as its spout tells nobody."""
+    tree = tree_of("the moon", forgets=True)
+    (span, *_) = otlp.spans_of(otlp.Case(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: "")
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "not complete within 30.0 s"
+    assert ((span.end_time or 0) - (span.start_time or 0)) == 30_000_000_001
+    assert dict(span.attributes or {})["kstorm.exported_as"] == "timed out"
+
+
+def test_a_collector_that_takes_nothing(collector: OtlpCollector) -> None:
     """Or that is none."""
     collector.status = 400
     with pytest.raises(ControlError, match=r"takes no spans"):

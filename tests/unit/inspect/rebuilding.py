@@ -52,20 +52,20 @@ class End(BasicBolt):
         pass
 
 
-def topology(feeder: FeederSpout, second: Bolt | BasicBolt, third: bool = False) -> Topology:
+def topology(feeder: FeederSpout, second: Bolt | BasicBolt, third: bool = False, tasks: int = 2) -> Topology:
     builder = TopologyBuilder("t")
     builder.set_spout("feeder", feeder)
     builder.set_bolt("split", Split()).shuffle_grouping("feeder")
-    builder.set_bolt("count", second, 2).fields_grouping("split", "word")
+    builder.set_bolt("count", second, tasks).fields_grouping("split", "word")
     if third:
         builder.set_bolt("sink", End()).shuffle_grouping("count")
     return builder.build()
 
 
-def trees(sentences: list[str], second: Bolt | BasicBolt, third: bool = False) -> list[Tree]:
+def trees(sentences: list[str], second: Bolt | BasicBolt, third: bool = False, tasks: int = 2) -> list[Tree]:
     """Of each sentence its tree, in order."""
     feeder = FeederSpout("sentence")
-    with LocalCluster(topology(feeder, second, third)) as cluster:
+    with LocalCluster(topology(feeder, second, third, tasks)) as cluster:
         for number, sentence in enumerate(sentences):
             feeder.feed([sentence], number)
         cluster.run_until_idle()

@@ -8,6 +8,7 @@ import pytest
 
 from kstorm.errors import ConfigError, NotYetError
 from kstorm.kafka import BytesSerializer, IntegerSerializer, JsonSerializer, KafkaBolt, LongSerializer, StringSerializer
+from kstorm.kafka.traceparent import parse, trace_prefix
 from kstorm.topology import Fields, Source, Tuple, TupleBatch
 from tests.unit.kafka.test_kafka_bolt import prepared, tup
 
@@ -203,3 +204,59 @@ def test_without_lineage_nothing_is_written_besides(world: "World") -> None:
     bolt.execute(tup())
     bolt.execute_batch(TupleBatch(tup().source, [["k"], ["m"], ["t"]]))
     assert world.writer.headers == []
+
+
+def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
+    """By W3C's form, the same tuple by tuple and in batches, of the first of several trees; none of what is in no tree."""
+    bolt = KafkaBolt().with_topic_selector("t").with_lineage(traceparent=True, sampled=0.5)
+    prepared(world, bolt)
+    source = tup().source
+    trees = [(2**56 - 1, 7), (2**64 - 1, 2**64 - 1), (2**63 + 1, 9), (0, 0), (5, 0)]
+    for root, edge in trees:
+        bolt.execute(Tuple(["k", "m", "t"], source, root=root, edge=edge, more={255: 1} if edge == 7 else None))
+    one_by_one = [dict(headers).get("traceparent") for headers in world.writer.headers]
+    hashed = trace_prefix(bolt.context.topology.name)
+    assert one_by_one == [
+        f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
+        f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
+        f"00-{hashed:016x}8000000000000001-0000000000000009-02",  # its last 56 bits are low: not sampled
+        None,
+        None,
+    ]
+    read = [parse(str(header)) for header in one_by_one[:3]]
+    assert [parent and (parent.trace & (2**64 - 1), parent.span) for parent in read] == trees[:3]
+    roots, edges = (np.array(column, np.uint64) for column in zip(*trees, strict=True))
+    bolt.execute_batch(TupleBatch(source, [["k"] * 5, ["m"] * 5, ["t"] * 5], roots, edges))
+    assert [dict(headers).get("traceparent") for headers in world.writer.headers[5:]] == one_by_one
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_of_trees_that_is_none(share: float) -> None:
+    """It is refused where it is said."""
+    with pytest.raises(ConfigError, match=r"it is a share of the trees, from 0 to 1"):
+        KafkaBolt().with_lineage(traceparent=True, sampled=share)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "00-0-0-0",
+        f"00-{'0' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'0' * 16}-01",
+        f"00-{'A' * 32}-{'b' * 16}-01",
+        f"ff-{'a' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'b' * 16}-01-more",
+        f"01-{'a' * 32}-{'b' * 16}-01more",
+        f"00-{'a' * 32}-{'b' * 16}-01\n",
+    ],
+)
+def test_what_is_no_traceparent(header: str) -> None:
+    """By the rules of W3C."""
+    assert parse(header) is None
+
+
+def test_a_traceparent_of_a_later_version() -> None:
+    """Is read as far as it is known."""
+    for end in ("", "-more"):
+        assert parse(f"cc-{'a' * 32}-{'b' * 16}-01{end}") == (int("a" * 32, 16), int("b" * 16, 16), 1)

@@ -13,6 +13,7 @@ from kstorm.cli import activation, dlq, offsets, topology
 from kstorm.cli.causes import causes
 from kstorm.cli.consume import consume
 from kstorm.cli.events import events
+from kstorm.cli.export_traces import export_traces
 from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.lag import lag
@@ -53,6 +54,7 @@ for verb in (
     activation.drain,
     kill,
     trace,
+    export_traces,
     why,
     causes,
     events,

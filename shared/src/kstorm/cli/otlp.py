@@ -1,13 +1,11 @@
 """Sends trees to a collector of OpenTelemetry, as spans that are made afterwards: it costs a topology nothing.
 
-The ids are those of the topology: a span's is the edge of its tuple, a trace's a hash of the topology's name and the root. So
-whoever knows a root knows the trace.
+The ids are those of the topology, as `kstorm.kafka.traceparent` has them: whoever knows a root knows the trace.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from kstorm.core.origins import Origin
@@ -15,7 +13,8 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.drawing import ack_times
 from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
-from kstorm.inspect.words import failure
+from kstorm.inspect.words import failure, span
+from kstorm.kafka.traceparent import parse, trace_id, trace_prefix
 from kstorm.topology import Topology
 
 try:
@@ -48,30 +47,60 @@ def check(url: str) -> str:
     return url if parts.path.strip("/") else f"{url.rstrip('/')}{_PATH}"
 
 
+class Case(NamedTuple):
+    """A tree that is sent, and why."""
+
+    tree: Tree
+    why: str = ""
+    """`failed`, `timed out`, `slow`; empty if somebody asked for it."""
+    until: int = 0
+    """Unix time in ms when it timed out."""
+    whole: bool = True
+    """Whether all that is there of it was read."""
+
+
+class Collector:
+    """Takes spans; a context manager."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._exporter = OTLPSpanExporter(endpoint=url, timeout=_ANSWER_SECS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+    def takes(self, spans: "Sequence[ReadableSpan]") -> bool:
+        """Whether it has taken them; tried for up to ten seconds. Without spans: whether it is there."""
+        return self._exporter.export(spans) is SpanExportResult.SUCCESS
+
+
 def export(trees: Sequence[Tree], topology: Topology, url: str, parent_of: ParentOf) -> int:
     """Sends the spans of trees, and says how many. Raises `ControlError` if they are not taken."""
-    spans = [span for tree in trees for span in spans_of(tree, topology, parent_of)]
-    exporter = OTLPSpanExporter(endpoint=url, timeout=_ANSWER_SECS)
-    try:
-        if exporter.export(spans) is not SpanExportResult.SUCCESS:
+    spans = [span for tree in trees for span in spans_of(Case(tree), topology, parent_of)]
+    with Collector(url) as collector:
+        if not collector.takes(spans):
             raise ControlError(f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?")
-    finally:
-        exporter.shutdown()  # type: ignore[no-untyped-call]
     return len(spans)
 
 
-def spans_of(tree: Tree, topology: Topology, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
+def spans_of(case: Case, topology: Topology, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
     """One for the message, which ends when its spout was told, and one for each tuple."""
-    making = _Making(tree, topology)
+    making = _Making(case, topology)
     yield making.of_message(parent_of)
-    for tuple in tree.tuples.values():
+    for tuple in case.tree.tuples.values():
         yield making.of_tuple(tuple)
 
 
 class _Making:
-    def __init__(self, tree: Tree, topology: Topology) -> None:
-        self._tree, self._topology = tree, topology
-        self._trace = int.from_bytes(sha256(topology.name.encode()).digest()[:8], "big") << 64 | tree.root
+    def __init__(self, case: Case, topology: Topology) -> None:
+        self._tree, self._why, self._until, self._whole = case
+        tree, self._topology = case.tree, topology
+        self._prefix = trace_prefix(topology.name)
         self._resource = Resource({"service.name": topology.name})
         self._acked = ack_times(tree)
         self._unacked = set(waits_for(tree).unacked)
@@ -86,6 +115,8 @@ class _Making:
             attributes |= _place(topic, partition, offset) | {"kstorm.attempt": attempt}
         if init is not None:
             attributes["kstorm.task"] = init.task
+        if self._why:
+            attributes |= {"kstorm.exported_as": self._why, "kstorm.read_wholly": self._whole}
         return ReadableSpan(
             f"process {spout}",
             self._context(tree.root),
@@ -96,7 +127,7 @@ class _Making:
             kind=SpanKind.CONSUMER,
             status=self._status(),
             start_time=tree.begun * _NS,
-            end_time=max(tree.ended or 0, self._last) * _NS,
+            end_time=max(tree.ended or self._until, self._last) * _NS + 1,
         )
 
     def of_tuple(self, tuple: TreeTuple) -> "ReadableSpan":
@@ -117,12 +148,22 @@ class _Making:
             self._context(parents[0]),
             self._resource,
             attributes,
-            links=[Link(self._context(parent)) for parent in parents[1:]],
+            links=[Link(self._context(parent)) for parent in parents[1:]] + self._elsewhere(seen.others),
             kind=SpanKind.CONSUMER,
             status=Status(StatusCode.ERROR, "neither acked nor failed") if late else Status(StatusCode.UNSET),
             start_time=seen.place.timestamp * _NS,
-            end_time=self._acked.get(tuple.edge, seen.place.timestamp) * _NS,
+            end_time=self._end_of(tuple, late),
         )
+
+    def _end_of(self, tuple: TreeTuple, late: bool) -> int:
+        """When it was acked, or what was known of it last; collectors want that to be after its start, whatever the clocks say."""
+        start = tuple.first.place.timestamp
+        end = max(self._until, self._last) if late else self._acked.get(tuple.edge, start)
+        return max(end * _NS, start * _NS + 1)
+
+    def _elsewhere(self, others: Mapping[int, int]) -> "list[Link]":
+        """The same tuple in other trees."""
+        return [Link(self._context(edge, root)) for root, edge in others.items()]
 
     @property
     def _last(self) -> int:
@@ -130,13 +171,17 @@ class _Making:
         return max((self._tree.begun, *self._acked.values()))
 
     def _status(self) -> "Status":
+        if self._why == "timed out":
+            return Status(StatusCode.ERROR, f"not complete within {span(self._until - self._tree.begun)}")
         if self._tree.outcome != "failed":
             return Status(StatusCode.OK if self._tree.outcome == "acked" else StatusCode.UNSET)
         note = self._tree.note
         return Status(StatusCode.ERROR, f"failed{failure(note, f'task {note.task}')}" if note else "failed")
 
-    def _context(self, span: int) -> "SpanContext":
-        return SpanContext(self._trace, span, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    def _context(self, edge: int, root: int = 0) -> "SpanContext":
+        """Of a tuple in this tree, or in another."""
+        trace = trace_id(self._prefix, root or self._tree.root)
+        return SpanContext(trace, edge, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
 def _place(topic: str, partition: int, offset: int) -> dict[str, Any]:
@@ -150,9 +195,8 @@ def _place(topic: str, partition: int, offset: int) -> dict[str, Any]:
 
 
 def _link(traceparent: str) -> "list[Link]":
-    """To the span in which the message was produced, as its header has it by the W3C's form."""
-    found = re.fullmatch("[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2}).*", traceparent)
-    if not found or not int(found[1], 16) or not int(found[2], 16):
+    """To the span in which the message was produced."""
+    parent = parse(traceparent)
+    if parent is None:
         return []
-    flags = TraceFlags(int(found[3], 16))
-    return [Link(SpanContext(int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=flags))]
+    return [Link(SpanContext(parent.trace, parent.span, is_remote=True, trace_flags=TraceFlags(parent.flags)))]

@@ -4,18 +4,22 @@ Only who wrote the topology knows which message it can read, and whether one mor
 nothing is sent.
 """
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, Final
 
 import typer
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstorm.cli.at_work import await_work
 from kstorm.cli.broker import num_partitions, settings_for
+from kstorm.cli.growing import watch_tree
+from kstorm.cli.tracing import TracingOptions, open_tracing
 from kstorm.errors import BrokerError, ConfigError
+from kstorm.inspect.facts import Message as SourceMessage
 from kstorm.runtime.service.settings import Settings, from_environment
 
 _MARKER: Final = "{marker}"
@@ -35,19 +39,26 @@ def probe(
         str, typer.Option("--expect", help="What the sink's record has in its key or value; empty: any new record.")
     ] = _MARKER,
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")] = 60.0,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show the message's tree as it grows; --sink may be left out.")
+    ] = False,
 ) -> None:
     """Looks whether each task of the topology that KSTORM_TOPOLOGY names has a process, and its topics are there.
 
     With --source and --sink it sends a message to the one instead, and waits for what comes of it in the other.
     """
+    if trace and not source:
+        raise ConfigError("--trace shows the tree of a message that is sent: give --source")
     if not source and not sink:
         settings = from_environment()
         print(await_work(settings.load_topology(), settings, timeout))
         return
+    if trace and source:
+        _probe_traced(source, sink, message, expect, timeout)
+        return
     if not source or not sink:
         raise ConfigError("--source and --sink go together: give both to send a message, or neither to look")
-    if _MARKER in expect and _MARKER not in message:
-        raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
+    _check(message, expect)
     settings = settings_for(None)
     marker = f"probe{uuid.uuid4().hex}"
     with _end_of(settings, sink) as consumer:
@@ -56,6 +67,29 @@ def probe(
         found = _await(consumer, expect.replace(_MARKER, marker).encode(), source, sink, timeout)
         seconds = time.monotonic() - started
     print(f"{source} → {sink}[{found.partition()}] at {found.offset()}, {seconds:.2f} s")
+
+
+def _probe_traced(source: str, sink: str, message: str, expect: str, timeout: float) -> None:
+    """Without a sink it is enough that the tree is complete."""
+    if sink:
+        _check(message, expect)
+    marker = f"probe{uuid.uuid4().hex}"
+    with open_tracing(TracingOptions(os.environ.get("KSTORM_TOPOLOGY"))) as tracing, ExitStack() as stack:
+        consumer = stack.enter_context(_end_of(tracing.settings, sink)) if sink else None
+        started = time.monotonic()
+        sent = _send(tracing.settings, source, message.replace(_MARKER, marker).encode())
+        watch_tree(tracing, sent, timeout)
+        if consumer is None:
+            return
+        left = max(1.0, timeout - (time.monotonic() - started))
+        found = _await(consumer, expect.replace(_MARKER, marker).encode(), source, sink, left)
+        seconds = time.monotonic() - started
+    print(f"{source} → {sink}[{found.partition()}] at {found.offset()}, {seconds:.2f} s")
+
+
+def _check(message: str, expect: str) -> None:
+    if _MARKER in expect and _MARKER not in message:
+        raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
 
 
 @contextmanager
@@ -76,12 +110,22 @@ def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _send(settings: Settings, topic: str, value: bytes) -> None:
+def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
+    """Where it is then."""
     refusals: list[str] = []
+    places: list[SourceMessage] = []
+
+    def delivered(error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            places.append(SourceMessage(topic, record.partition() or 0, record.offset() or 0))
+        else:
+            refusals.append(error.str())
+
     producer = Producer({**settings.client_config, "enable.idempotence": True})
-    producer.produce(topic, value, on_delivery=lambda error, _: refusals.append(error.str()) if error else None)
-    if producer.flush(_ASK_SECS) or refusals:
+    producer.produce(topic, value, on_delivery=delivered)
+    if producer.flush(_ASK_SECS) or not places:
         raise BrokerError(f"Kafka did not take a message for {topic!r}: {refusals[0] if refusals else 'no answer'}")
+    return places[0]
 
 
 def _await(consumer: Consumer, wanted: bytes, source: str, sink: str, seconds: float) -> Message:

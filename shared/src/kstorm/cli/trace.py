@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from kstorm.cli.options import with_options
+from kstorm.cli.traceparents import traceparent_of
 from kstorm.cli.tracing import (
     Coordinates,
     Tracing,
@@ -25,8 +26,7 @@ from kstorm.cli.tracing import (
     parse_message,
     run_in_pod,
 )
-from kstorm.core.origins import Origin
-from kstorm.errors import ConfigError, ControlError, KstormError
+from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.drawing import draw, headline
 from kstorm.inspect.exporting import to_dot, to_json
 from kstorm.inspect.facts import Message
@@ -93,7 +93,7 @@ def _send(asked: "_Asked", options: TracingOptions, url: str) -> None:
         )
     with open_tracing(options) as tracing:
         trees = asked.trees(tracing, options)
-        sent = otlp.export(trees, tracing.topology, url, partial(_traceparent, tracing))
+        sent = otlp.export(trees, tracing.topology, url, partial(traceparent_of, tracing.log))
     print(f"{many(sent, 'span')} of {many(len(trees), 'tree')} sent to {url}")
 
 
@@ -175,15 +175,6 @@ class _Asked:
         return [self._of_root(tracing, parse_root(root), since) for root in roots.split(",")]
 
 
-def _traceparent(tracing: Tracing, origin: Origin) -> str:
-    """Of the message that a tree is of; empty if it has none, or is gone."""
-    try:
-        headers, _ = tracing.log.headers_at((origin.topic, origin.partition), origin.offset)
-    except KstormError:
-        return ""
-    return dict(headers).get("traceparent", "")
-
-
 def parse_root(text: str) -> int:
     """Reads a root; raises `ConfigError` if it is none."""
     if not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", text):
@@ -191,11 +182,11 @@ def parse_root(text: str) -> int:
     return int(text, 16)
 
 
-def parse_age(text: str) -> int:
+def parse_age(text: str, option: str = "--since") -> int:
     """Reads an age, in seconds; raises `ConfigError` if it is none."""
     found = re.fullmatch("([0-9]{1,9})([smhd])", text)
     if not found:
-        raise ConfigError(f"--since {text}: give an age such as 30s, 10m, 2h or 1d")
+        raise ConfigError(f"{option} {text}: give an age such as 30s, 10m, 2h or 1d")
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -4,7 +4,7 @@ Records are searched as they are for the bytes of the root, and only those that 
 is about other trees.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import pack
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +61,8 @@ class Sighting(Struct, frozen=True):
     parents: Sequence[int]
     """Edges of the tuples that it is anchored to; empty if the frame does not say."""
     values: Sequence[Any]
+    others: Mapping[int, int] = {}
+    """By root, its edges in other trees, of a tuple that is in several."""
 
 
 class News(Struct, frozen=True):
@@ -143,8 +145,8 @@ class Gatherer:
         tasks = self._topology.task_ids(target)
         if place.partition >= len(tasks):
             raise FrameError(f"a frame in partition {place.partition} of {place.topic!r}, which is no task's")
-        edges = unpack_ids(frame.edges)
-        rows = [(row, edges[row]) for row, root in enumerate(unpack_ids(frame.roots)) if root == self._root]
+        edges, roots = unpack_ids(frame.edges), unpack_ids(frame.roots)
+        rows = [(row, edges[row]) for row, root in enumerate(roots) if root == self._root]
         rows += [(row, pairs[self._root]) for row, pairs in frame.more.items() if self._root in pairs]
         for row, edge in rows:
             yield Sighting(
@@ -160,7 +162,15 @@ class Gatherer:
                 frame.worked,
                 frame.parents.get(row, _NOT_TRACED),
                 [column[row] for column in frame.columns],
+                {root: edge for root, edge in _trees(frame, roots, edges, row) if root != self._root},
             )
+
+
+def _trees(frame: TupleFrame, roots: Sequence[int], edges: Sequence[int], row: int) -> Iterator[tuple[int, int]]:
+    """Of a tuple that is in several trees, root and edge in each."""
+    if row in frame.more:
+        yield roots[row], edges[row]
+        yield from frame.more[row].items()
 
 
 def _news(frame: AckFrame, root: int, place: Place) -> Iterator[News]:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
-from kstorm.errors import BrokerError, ConfigError, KstormError, NotYetError
-from kstorm.kafka.callback import ProducerCallback, RecordMetadata
+from kstorm.errors import BrokerError, KstormError, NotYetError
+from kstorm.kafka.bolt_rules import checked, refuse_serializers
+from kstorm.kafka.callback import ProducerCallback, call_back
 from kstorm.kafka.held import HeldTuples
 from kstorm.kafka.lineage import Lineage
 from kstorm.kafka.mapper import (
@@ -89,12 +90,7 @@ class KafkaBolt(Bolt):
 
         Raises `ConfigError` if a serializer is among them, as in Java.
         """
-        for side in ("key", "value"):
-            if (serializer := properties.get(f"{side}.serializer")) is not None:
-                raise ConfigError(
-                    f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
-                    "instead, or nothing, as text is written as it is"
-                )
+        refuse_serializers(properties)
         self.producer_properties = dict(properties)
         return self
 
@@ -120,15 +116,24 @@ class KafkaBolt(Bolt):
         return self
 
     def with_lineage(
-        self, topic: str | None = None, *, partition: str = "partition", offset: str = "offset", part: str = "part"
+        self,
+        topic: str | None = None,
+        *,
+        partition: str = "partition",
+        offset: str = "offset",
+        part: str = "part",
+        traceparent: bool = False,
+        sampled: float = 1.0,
     ) -> Self:
         """Writes where each tuple comes from as headers of its record: see `kstorm.kafka.lineage`.
 
         `topic` is the source topic's name; the others name the fields with the message's coordinates, which
         `MessageMetadataSchemeAsMultiScheme` gives and the bolts between must hand on, and the field that tells apart the
         records made of one message. Off by default: headers cost a list a record, bytes on the wire and on the disk.
+        `traceparent` adds that header, by which consumers with OpenTelemetry continue the trace; `sampled`, from 0 to 1, is the
+        share of trees whose header says "sampled": most consumers record those only.
         """
-        self._lineage = Lineage(topic, partition, offset, part)
+        self._lineage = Lineage(topic, partition, offset, part, sampled if traceparent else None)
         return self
 
     def refuses_exactly_once(self) -> str:
@@ -148,7 +153,11 @@ class KafkaBolt(Bolt):
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Opens the producer. Raises `ConfigError` without a topic selector or on settings that cannot work."""
         super().prepare(config, context, collector)
-        self._topic_of = self._checked(context.component).get_topic
+        selector = checked(
+            context.component, self._selector, self._async, self._fire_and_forget, self.producer_properties
+        )
+        self._topic_of = selector.get_topic
+        self._lineage = self._lineage and self._lineage.of_topology(context.topology.name)
         ports = KafkaPorts.of(context)
         open_serializer(self._key_serializer, is_key=True)
         open_serializer(self._value_serializer, is_key=False)
@@ -230,24 +239,6 @@ class KafkaBolt(Bolt):
             "lost": self._lost,
         }
 
-    def _checked(self, component: str) -> TopicSelector:
-        """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
-        if self._selector is None:
-            raise ConfigError(f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')")
-        if self._fire_and_forget and not self._async:
-            raise ConfigError(
-                f"the KafkaBolt {component!r} shall wait for each record and for none: leave out either "
-                ".with_async(False) or .with_fire_and_forget()"
-            )
-        for name in ("acks", "request.required.acks"):
-            if str((self.producer_properties or {}).get(name)) == "0" and not self._fire_and_forget:
-                raise ConfigError(
-                    f"the KafkaBolt {component!r} has the producer property {name}=0, with which the broker never says "
-                    "whether it took a record, so no tuple could be acked for that: leave it out, or add "
-                    ".with_fire_and_forget()"
-                )
-        return self._selector
-
     def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
         """Holds a tuple if its record cannot be made yet, or if others wait before it, so that their order is kept."""
         if self._held:
@@ -323,10 +314,7 @@ class KafkaBolt(Bolt):
         if self._callback is None:
             return
         try:
-            if error is None:
-                self._callback.on_completion(RecordMetadata.of(record), None, tuple)
-            else:
-                self._callback.on_completion(None, BrokerError(str(error)), tuple)
+            call_back(self._callback, tuple, error, record)
         except Exception as raised:  # noqa: BLE001 - the user's code may raise anything; the record's fate is settled
             self.collector.report_error(raised)
 

@@ -33,3 +33,11 @@ class ProducerCallback:
         """Called once a record: with where it is, or with why it is not written. Must not wait: no other record is reported
         meanwhile. What it raises is reported, and changes nothing for the tuple."""
         raise NotImplementedError
+
+
+def call_back(callback: ProducerCallback, tuple: Tuple, error: object | None, record: object) -> None:
+    """Tells it what a producer reports of a tuple's record."""
+    if error is None:
+        callback.on_completion(RecordMetadata.of(record), None, tuple)
+    else:
+        callback.on_completion(None, BrokerError(str(error)), tuple)

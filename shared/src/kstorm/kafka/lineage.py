@@ -5,16 +5,19 @@
     kstorm-source-partition   and that message's coordinates there
     kstorm-source-offset
     kstorm-source-part        tells apart the records that are made of one message: the same at each replay
+    traceparent               the tuple's span, as OpenTelemetry has it, if that is asked for: see `kstorm.kafka.traceparent`
 
 All are text. Roots are another at each attempt; what is under `kstorm-source-` is the same. So who reads the records knows
 a replay by the latter, if all four are there, whatever the record itself says.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from kstorm.errors import ConfigError
 from kstorm.kafka.ports import Headers
+from kstorm.kafka.traceparent import TRACEPARENT, Traceparents
 from kstorm.topology import Fields, Tuple, TupleBatch
 
 ROOTS: Final = "kstorm-roots"
@@ -36,11 +39,25 @@ class Lineage:
     """The field with the source offset."""
     part: str
     """The field that tells apart the records made of one message."""
+    sampled: float | None = None
+    """The share of the trees whose `traceparent` says that they are sampled; None: no such header is written."""
+    parents: Traceparents | None = None
+    """Makes these headers."""
+
+    def __post_init__(self) -> None:
+        if self.sampled is not None and not 0 <= self.sampled <= 1:
+            raise ConfigError(f"with_lineage(sampled={self.sampled!r}): it is a share of the trees, from 0 to 1")
+
+    def of_topology(self, name: str) -> "Lineage":
+        """The same in a topology of this name."""
+        return self if self.sampled is None else replace(self, parents=Traceparents(name, self.sampled))
 
     def of_tuple(self, tuple: Tuple) -> Headers:
         """The headers of one record."""
         roots = ",".join(map(_root, tuple.roots()))
         headers: Headers = [(ROOTS, roots)] if roots else []
+        if self.parents is not None and (parent := self.parents.of(tuple.root, tuple.edge)):
+            headers.append((TRACEPARENT, parent))
         if self.topic is not None:
             headers.append((SOURCE_TOPIC, self.topic))
         headers += [(name, str(tuple[field])) for name, field in self._known(tuple.fields)]
@@ -53,10 +70,15 @@ class Lineage:
         names = [name for name, _ in known]
         roots = [0] * len(batch) if batch.roots is None else batch.roots.tolist()
         rows = zip(*(map(str, batch[field]) for _, field in known), strict=True) if known else [()] * len(batch)
-        return [
+        headers = [
             [*([(ROOTS, _root(root))] if root else []), *topic, *zip(names, row, strict=True)]
             for root, row in zip(roots, rows, strict=True)
         ]
+        if self.parents is not None and batch.roots is not None:
+            for one, parent in zip(headers, self.parents.of_columns(batch.roots, batch.edges), strict=True):
+                if parent:
+                    one.append((TRACEPARENT, parent))
+        return headers
 
     def _known(self, fields: Fields) -> list[tuple[str, str]]:
         """The headers that a stream with these fields has, each with its field."""

@@ -91,6 +91,10 @@ class TopicLog:
     ) -> None:
         self._consumer.close()
 
+    def look_again(self) -> None:
+        """Forgets where partitions end, as they have grown."""
+        self._bounds.clear()
+
     def bounds(self, place: Place) -> Bounds:
         """Where a partition begins and ends, as it was when it was asked for first."""
         if place not in self._bounds:

@@ -1,0 +1,134 @@
+"""`kstorm export-traces`: sends the trees that failed, timed out or were slow to a collector of OpenTelemetry, and no others.
+
+kstorm export-traces --otlp http://localhost:4318 --since 1h
+kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s --topology hello:topology
+"""
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+import typer
+
+from kstorm.cli.trace import parse_age
+from kstorm.cli.tracing import Tracing, TracingOptions, is_on_kubernetes, open_tracing
+from kstorm.errors import ConfigError
+from kstorm.inspect.outcomes import Outcomes, Slow
+
+_DEFAULT_SINCE: Final = "10m"
+_GROUP: Final = "__traces"
+_PATIENCE_SECS: Final = 30.0
+"""For which a collector that is away is waited for, unless it follows."""
+_UNBOUNDED: Final = 1 << 40
+
+
+def export_traces(
+    otlp_url: Annotated[
+        str, typer.Option("--otlp", metavar="URL", help="The collector: OTLP over HTTP.", show_default=False)
+    ],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C; begin where it left off, else now.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="AGE", help="Begin so long ago: 30s, 10m, 2h. Else 10m, or see --follow."),
+    ] = None,
+    slower_than: Annotated[
+        str | None,
+        typer.Option("--slower-than", metavar="TIME", help="Complete trees too that took longer: 500ms, 2s."),
+    ] = None,
+    slowest_share: Annotated[
+        float | None,
+        typer.Option(
+            "--slowest-share", metavar="SHARE", help="Or those slower than all but this share of the last: 0.01."
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, metavar="TREES", help="Sent at most for each minute.")] = 100,
+    limit_mb: Annotated[
+        int, typer.Option("--limit-mb", min=1, metavar="MB", help="Read at most for the trees of each minute.")
+    ] = 512,
+    max_lag: Annotated[
+        str, typer.Option("--max-lag", metavar="AGE", help="With --follow: leave out trees that ended longer ago.")
+    ] = "15m",
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The topology's code."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+    ] = None,
+) -> None:
+    """Sends the trees that failed or timed out, and slow ones, to a collector of OpenTelemetry, as spans."""
+    from kstorm.cli import otlp  # it takes a while
+
+    url = otlp.check(otlp_url)
+    slow = _slow(slower_than, slowest_share)
+    age = None if since is None else parse_age(since)
+    lag = parse_age(max_lag, "--max-lag")
+    options = TracingOptions(topology=topology, bootstrap=bootstrap, limit_mb=_UNBOUNDED, within=float("inf"))
+    if is_on_kubernetes(options):
+        raise ConfigError("it sends from here: give the topology's code, --topology MODULE:ATTR")
+    from kstorm.cli.exporting import Exporter, Limits, export_until
+    from kstorm.cli.exporting import follow as go_on
+    from kstorm.runtime.tracing.tail import Marks, Tail
+
+    with open_tracing(options) as tracing, otlp.Collector(url) as collector, _ends_quietly():
+        now = int(time.time() * 1000)
+        marks = Marks(tracing.settings, tracing.topology.group(_GROUP)) if follow else None
+        begin = _begin(None if marks is None else marks.load(), age, now, follow)
+        outcomes = Outcomes(tracing.topology, slow)
+        tail = Tail(tracing.topology, tracing.log, outcomes, begin)
+        limits = Limits(most, limit_mb, 1000 * lag) if follow else Limits(most, limit_mb, float("inf"), _PATIENCE_SECS)
+        exporter = Exporter(tracing.topology, tracing.log, tail, outcomes, collector, limits, marks)
+        try:
+            if follow:
+                _tell_begin(tracing, begin, now, url)
+                go_on(exporter)
+            else:
+                export_until(exporter, now)
+        finally:
+            print(exporter.report(), flush=True)
+
+
+def _begin(stored: int | None, age: int | None, now: int, follow: bool) -> int:
+    """Unix time in ms."""
+    if age is None and follow:
+        return now if stored is None else min(stored, now)
+    return now - 1000 * (parse_age(_DEFAULT_SINCE) if age is None else age)
+
+
+def _tell_begin(tracing: Tracing, begin: int, now: int, url: str) -> None:
+    from kstorm.inspect.words import moment
+
+    print(
+        f"{tracing.topology.name}: sending to {url} what ends from now on"
+        if begin == now
+        else f"{tracing.topology.name}: sending to {url} what ended since {moment(begin, now).removeprefix('at ')}",
+        flush=True,
+    )
+
+
+def _slow(slower_than: str | None, share: float | None) -> Slow:
+    if slower_than is not None and share is not None:
+        raise ConfigError("give either --slower-than or --slowest-share")
+    if share is not None and not 0 < share < 1:
+        raise ConfigError(f"--slowest-share {share:g}: give a share of the trees between 0 and 1, such as 0.01")
+    if slower_than is None:
+        return Slow(share=share)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m)", slower_than)
+    if not found:
+        raise ConfigError(f"--slower-than {slower_than}: give a time such as 500ms, 2s or 1m")
+    return Slow(ms=float(found[1]) * {"ms": 1, "s": 1000, "m": 60_000}[found[2]])
+
+
+@contextmanager
+def _ends_quietly() -> Iterator[None]:
+    """By Ctrl-C, or as Kubernetes ends it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,232 @@
+"""Sends the trees that failed, timed out or were slow to a collector, and no more of them than is allowed: `kstorm export-traces`.
+
+Kafka is the buffer: what cannot be sent yet is not read yet. So a collector that is away costs no memory, and none of it is lost
+before the frames are gone, but for what is left out as too old then.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from kstorm.cli.otlp import Case, Collector, spans_of
+from kstorm.cli.traceparents import traceparent_of
+from kstorm.errors import BrokerError, ControlError
+from kstorm.inspect.outcomes import FAILED, SLOW, TIMED_OUT, Outcome, Outcomes
+from kstorm.inspect.words import clock, many, span
+from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.several import read_trees
+from kstorm.runtime.tracing.tail import Marks, Tail
+from kstorm.topology import Topology
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_MINUTE_MS: Final = 60_000
+_LONGEST_WAIT_SECS: Final = 60.0
+_MOST_SPANS: Final = 1_000
+"""In a request, unless one tree has more."""
+_STORE_MS: Final = 5_000
+"""Between two marks of how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is sent and read at most."""
+
+    trees: float = 100
+    """A minute in which trees end."""
+    mb: float = 512
+    """Read for them, for each such minute."""
+    lag_ms: float = 15 * _MINUTE_MS
+    """Trees that ended longer ago are left out."""
+    patience: float = float("inf")
+    """Seconds for which a collector that is away is waited for."""
+
+
+class _Allowance:
+    """So much a minute, and what was not used of one minute."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._most = self.left = per_minute
+
+    def grow(self, ms: int) -> None:
+        self.left = min(self._most, self.left + self._most * ms / _MINUTE_MS)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    """Trees, by what became of them."""
+    spans: int = 0
+    over: int = 0
+    """Trees that were left out, as there were too many in a minute."""
+    late: int = 0
+    """And as they were too old."""
+    refused: int = 0
+    """That the collector would not have, though it is there."""
+    cut: int = 0
+    """That were sent, but not wholly read."""
+    unread: int = 0
+    """Of which not even the beginning was read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sent or self.over or self.late or self.refused or self.unread)
+
+
+class Exporter:
+    """Of one topology. `store` keeps how far it is; `sleep` and `now`, Unix time in seconds, are for tests."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        log: TopicLog,
+        tail: Tail,
+        outcomes: Outcomes,
+        collector: Collector,
+        limits: Limits,
+        marks: Marks | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._topology, self._log, self.tail, self._outcomes = topology, log, tail, outcomes
+        self._collector, self._limits, self._marks = collector, limits, marks
+        self._sleep, self._now = sleep, now
+        self._trees, self._mb = _Allowance(limits.trees), _Allowance(limits.mb)
+        self._wanted: Sequence[Outcome] = ()
+        self._stored = 0
+        self.tally = Tally()
+
+    def step(self, until: int) -> None:
+        """Goes on towards a Unix time in ms. Raises `BrokerError`: nothing is lost by that, call it again; `ControlError` if the
+        collector is away for too long."""
+        if not self._wanted:
+            before = self.tail.until
+            found = self.tail.advance(until)
+            for allowance in (self._trees, self._mb):
+                allowance.grow(self.tail.until - before)
+            self._wanted = self._allowed(found)
+        if self._wanted:
+            self._send(self._read(self._wanted))
+            self._wanted = ()
+        if self._marks is not None and abs(self.tail.until - self._stored) >= _STORE_MS:
+            self._marks.store(self.tail.positions, self.tail.until)
+            self._stored = self.tail.until
+
+    def report(self) -> str:
+        """What was done since the last report."""
+        tally, self.tally = self.tally, Tally()
+        kinds = ", ".join(f"{tally.sent[kind]} {kind}" for kind in (FAILED, TIMED_OUT, SLOW) if tally.sent[kind])
+        spans = f" ({kinds}; {many(tally.spans, 'span')})" if kinds else ""
+        sent = f"{many(tally.sent.total(), 'tree')} sent{spans}"
+        limits = self._limits
+        left_out = (
+            (tally.over, f"left out, more than {limits.trees:g} a minute"),
+            (tally.late, f"left out, older than {span(limits.lag_ms)}"),
+            (tally.refused, "refused by the collector"),
+            (tally.cut, f"of them not wholly read, more than {limits.mb:g} MB a minute"),
+            (tally.unread, f"left out, not found or more than {limits.mb:g} MB a minute"),
+            (self._outcomes.unknown, "failed whose beginning was not seen"),
+            (self._outcomes.forgotten, "let go of, too many open at once"),
+        )
+        self._outcomes.unknown = self._outcomes.forgotten = 0
+        said = [f"{number:,} {what}" for number, what in left_out if number]
+        return f"{self._topology.name} until {clock(self.tail.until)}: {'; '.join([sent, *said])}"
+
+    def wait(self, tries: int, why: str) -> None:
+        """Before another trial, longer each time; says why now and then."""
+        seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
+        if (tries + 1).bit_count() == 1:
+            print(f"kstorm: {why}: trying again, next in {seconds:g} s", file=sys.stderr, flush=True)
+        self._sleep(seconds)
+
+    def _allowed(self, found: Sequence[Outcome]) -> Sequence[Outcome]:
+        if self._now() * 1000 - self.tail.until > self._limits.lag_ms:
+            self.tally.late += len(found)
+            return ()
+        allowed = found[: int(self._trees.left)]
+        self._trees.left -= len(allowed)
+        self.tally.over += len(found) - len(allowed)
+        return allowed
+
+    def _read(self, wanted: Sequence[Outcome]) -> Iterator[Case]:
+        self._log.look_again()
+        self._log.budget = budget = Budget(int(self._mb.left * 1e6), float("inf"))
+        try:
+            for outcome, tree, whole in read_trees(self._topology, self._log, wanted):
+                if not tree.proof.begun:
+                    self.tally.unread += 1
+                    continue
+                self.tally.cut += not whole
+                yield Case(tree, outcome.kind, outcome.ended, whole)
+        finally:
+            self._mb.left = max(0.0, self._mb.left - budget.read / 1e6)
+
+    def _send(self, cases: Iterator[Case]) -> None:
+        parent_of = partial(traceparent_of, self._log)
+        batch: list[tuple[str, Sequence[ReadableSpan]]] = []
+        for case in list(cases):
+            batch.append((case.why, list(spans_of(case, self._topology, parent_of))))
+            if sum(len(spans) for _, spans in batch) >= _MOST_SPANS:
+                self._deliver(batch)
+                batch = []
+        self._deliver(batch)
+
+    def _deliver(self, batch: "Sequence[tuple[str, Sequence[ReadableSpan]]]") -> None:
+        """All at once, or tree by tree if the collector is there and refuses something of it."""
+        if not batch:
+            return
+        if self._taken([span for _, spans in batch for span in spans]):
+            self.tally.sent.update(kind for kind, _ in batch)
+            self.tally.spans += sum(len(spans) for _, spans in batch)
+        elif len(batch) == 1:
+            self.tally.refused += 1
+        else:
+            for one in batch:
+                self._deliver([one])
+
+    def _taken(self, spans: "Sequence[ReadableSpan]") -> bool:
+        """Waits until the collector is there; False if it would not have these spans."""
+        began = self._now()
+        url = self._collector.url
+        for tries in count():
+            if self._collector.takes(spans):
+                return True
+            if self._collector.takes(()):
+                return False
+            if self._now() - began >= self._limits.patience:
+                raise ControlError(f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?")
+            self.wait(tries, f"{url} takes no spans. What ends meanwhile waits in Kafka")
+        raise AssertionError
+
+
+def export_until(exporter: Exporter, until: int) -> None:
+    """All up to a Unix time in ms."""
+    while exporter.tail.until < until:
+        exporter.step(until)
+
+
+def follow(exporter: Exporter, settle_ms: int = 1_000, look_secs: float = 1.0, tell_secs: float = 60.0) -> None:
+    """For ever; says each minute what was done, if anything was."""
+    tries, told = 0, time.monotonic()
+    while True:
+        until = int(time.time() * 1000) - settle_ms
+        try:
+            exporter.step(until)
+            tries = 0
+        except BrokerError as error:
+            exporter.wait(tries, str(error))
+            tries += 1
+            continue
+        if time.monotonic() - told >= tell_secs:
+            told = time.monotonic()
+            if exporter.tally:
+                print(exporter.report(), flush=True)
+        if until - exporter.tail.until < look_secs * 1000:
+            time.sleep(look_secs)

@@ -1,0 +1,52 @@
+"""Shows the tree of one message as it grows: on a terminal in place, elsewhere anew each time something has come."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from rich.live import Live
+from rich.text import Text
+
+from kstorm.cli.tracing import Tracing
+from kstorm.errors import ControlError
+from kstorm.inspect.drawing import draw
+from kstorm.inspect.facts import Message
+from kstorm.inspect.tree import Tree
+from kstorm.printable import printable
+from kstorm.runtime.terminal import Screen
+from kstorm.runtime.tracing.log import Budget
+
+_LOOK_SECS: Final = 0.3
+_MOST_BYTES: Final = 2_000_000_000
+
+
+def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
+    """Returns when its trees are complete. Raises `ControlError` if one has failed, or after so many seconds."""
+    deadline = time.monotonic() + seconds
+    tracing.log.budget = Budget(_MOST_BYTES, seconds)
+    shown: Sequence[str] = ()
+    with Live(console=Screen(), auto_refresh=False, transient=False) as live:
+        while True:
+            tracing.log.look_again()
+            trees = tracing.tracer.attempts(message)
+            lines = [printable(line) for tree in trees for line in draw(tree, tracing.topology)]
+            if lines != shown:
+                shown = lines
+                if live.console.is_terminal:
+                    live.update(Text("\n".join(lines)), refresh=True)
+                else:
+                    print("\n".join(lines), flush=True)
+            if trees and all(tree.outcome == "acked" for tree in trees):
+                return
+            if any(tree.outcome == "failed" for tree in trees):
+                raise ControlError(f"{message} has failed: `kstorm why {message}` says when it is tried again")
+            if time.monotonic() >= deadline:
+                raise ControlError(_late(message, trees, seconds))
+            time.sleep(_LOOK_SECS)
+
+
+def _late(message: Message, trees: Sequence[Tree], seconds: float) -> str:
+    what = "its tree is not complete" if trees else "no tree of it is found"
+    sys.stdout.flush()
+    return f"{message}: {what} within {seconds:g} s: `kstorm why {message}` says who has it"

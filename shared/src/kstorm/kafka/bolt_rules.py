@@ -1,0 +1,42 @@
+"""Settings of a `KafkaBolt` that cannot work, or not together."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kstorm.errors import ConfigError
+from kstorm.kafka.mapper import TopicSelector
+
+
+def refuse_serializers(properties: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if a serializer is among the properties of a producer."""
+    for side in ("key", "value"):
+        if (serializer := properties.get(f"{side}.serializer")) is not None:
+            raise ConfigError(
+                f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
+                "instead, or nothing, as text is written as it is"
+            )
+
+
+def checked(
+    component: str,
+    selector: TopicSelector | None,
+    asynchronous: bool,
+    fire_and_forget: bool,
+    properties: Mapping[str, Any] | None,
+) -> TopicSelector:
+    """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
+    if selector is None:
+        raise ConfigError(f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')")
+    if fire_and_forget and not asynchronous:
+        raise ConfigError(
+            f"the KafkaBolt {component!r} shall wait for each record and for none: leave out either "
+            ".with_async(False) or .with_fire_and_forget()"
+        )
+    for name in ("acks", "request.required.acks"):
+        if str((properties or {}).get(name)) == "0" and not fire_and_forget:
+            raise ConfigError(
+                f"the KafkaBolt {component!r} has the producer property {name}=0, with which the broker never says "
+                "whether it took a record, so no tuple could be acked for that: leave it out, or add "
+                ".with_fire_and_forget()"
+            )
+    return selector

@@ -1,0 +1,125 @@
+"""Follows the ends of all trees of a topology by rounds of time: the ackers' log is read up to a moment, then the completions.
+
+It can go on where another one has left off: a consumer group of no members keeps up to where the completions were read, and when
+that was. Which trees were open then is found by reading what came shortly before.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+from kstorm.errors import BrokerError
+from kstorm.inspect.outcomes import Outcome, Outcomes, patience_of
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.tracing.log import Budget, Place, TopicLog
+from kstorm.topology import Topology
+
+_ROUND_MS: Final = 10_000
+"""Most of the past that is read at once."""
+_LOOK_BACK_MS: Final = 15 * 60_000
+"""Most that is read for the trees that were open when it began."""
+_LOOK_BACK_FOREVER_MS: Final = 60_000
+"""The same where trees do not time out."""
+_ANSWER_SECS: Final = 20.0
+_UNBOUNDED: Final = 1 << 62
+
+
+class Marks:
+    """Keeps how far a tail has come, in a group."""
+
+    def __init__(self, settings: Settings, group: str) -> None:
+        self._admin, self._group = Admin(settings), group
+
+    def load(self) -> int | None:
+        """The Unix time in ms up to which all is done; None if nobody has told. Raises `BrokerError` if Kafka does not say."""
+        asked = self._admin.client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group)], request_timeout=_ANSWER_SECS
+        )
+        try:
+            found = asked[self._group].result().topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            raise self._error("tell", error) from None
+        told = [int(place.metadata) for place in found if (place.metadata or "").isdecimal()]
+        return min(told, default=None)
+
+    def store(self, positions: Mapping[Place, int], until: int) -> None:
+        """Raises `BrokerError` if Kafka does not keep it."""
+        places = [TopicPartition(*place, offset, metadata=str(until)) for place, offset in positions.items()]
+        asked = self._admin.client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group, places)], request_timeout=_ANSWER_SECS
+        )
+        try:
+            asked[self._group].result()
+        except KafkaException as error:
+            raise self._error("keep", error) from None
+
+    def _error(self, verb: str, error: KafkaException) -> BrokerError:
+        return BrokerError(f"Kafka would not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}")
+
+
+class Tail:
+    """Begins at a Unix time in ms. Each method raises `BrokerError` if Kafka does not answer, or does not let us."""
+
+    def __init__(self, topology: Topology, log: TopicLog, outcomes: Outcomes, begin: int) -> None:
+        self._log, self._outcomes = log, outcomes
+        self._ackers = [(topology.acker_topic, task) for task in range(topology.config.acker_tasks)]
+        self._completions = [
+            (topology.completions_topic(spout.id), index)
+            for spout in topology.spouts
+            for index in range(spout.num_tasks)
+        ]
+        self.until = begin
+        """Up to when all was read."""
+        patience = max(patience_of(topology).values())
+        self._look_back = int(min(patience, _LOOK_BACK_MS)) if patience < _UNBOUNDED else _LOOK_BACK_FOREVER_MS
+        self._positions: dict[Place, int] = {}
+        self._looked = 0
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """Of the completions, up to where they were read."""
+        return {place: self._positions[place] for place in self._completions}
+
+    def advance(self, until: int) -> Sequence[Outcome]:
+        """Reads on to that moment or nearly so, at most ten seconds; what has ended badly or late."""
+        until = min(until, self.until + _ROUND_MS)
+        self._look(until)
+        if not self._positions:
+            self._begin()
+        self._read(until)
+        return self._outcomes.take(until)
+
+    def _begin(self) -> None:
+        """Reads which trees were open when it begins; what has ended by then is of no account."""
+        back = self.until - self._look_back
+        self._positions = self._log.offsets_at([*self._ackers, *self._completions], back)
+        self._read(self.until)
+        self._outcomes.take(self.until)
+
+    def _look(self, until: int) -> None:
+        """Asks where partitions end, unless that is known of a later moment."""
+        if until > self._looked:
+            self._looked = int(time.time() * 1000)
+            self._log.look_again()
+        self._log.budget = Budget(_UNBOUNDED, float("inf"))
+
+    def _read(self, until: int) -> None:
+        ends = self._log.offsets_at([*self._ackers, *self._completions], until)
+        for places, take in ((self._ackers, self._outcomes.begin), (self._completions, self._outcomes.end)):
+            for record in self._log.read(self._ranges(places, ends)):
+                self._positions[record.topic, record.partition] = record.offset + 1
+                take(record)
+        self.until = until
+
+    def _ranges(self, places: Sequence[Place], ends: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+        return dict(self._ranged(places, ends))
+
+    def _ranged(self, places: Sequence[Place], ends: Mapping[Place, int]) -> Iterator[tuple[Place, tuple[int, int]]]:
+        for place in places:
+            start = max(self._positions[place], self._log.bounds(place).start)  # what was deleted meanwhile is gone
+            yield place, (start, ends[place])

@@ -1,0 +1,325 @@
+"""`kstorm export-traces` on real servers: what failed and what timed out is sent, and what is done in time is not."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kstorm.cli.__main__ import main
+from kstorm.kafka.traceparent import parse
+from kstorm.local.ports import reserve_port
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.tracing.log import Budget
+from tests.conftest import Eventually
+from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
+from tests.jaeger import Jaeger
+from tests.otlp_collector import OtlpCollector, attributes
+
+REFERENCE = "tests.integration.topologies:forgetful"
+SENTENCES, FORGOTTEN, BAD = 60, 15, 28
+PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
+
+
+@pytest.fixture(scope="module")
+def engine(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """Give a topology at work that is done but for a sentence that timed out, and one that failed."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder: Path = tmp_path_factory.mktemp("exported")
+        with running("forgetful", "exported", kafka, zookeeper, folder, patch, timeout_secs=5) as found:
+            patch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
+            patch.setenv("KSTORM_TOPOLOGY", REFERENCE)
+            found.produce(map(sentence, range(SENTENCES)), [("traceparent", PRODUCER)])
+            found.await_total("sentences", "acked", SENTENCES - 2)
+            found.await_total("sentences", "failed", 2)
+            yield found
+
+
+def sentence(number: int) -> str:
+    return {FORGOTTEN: "the cow jumped over the moon", BAD: "this is bad"}.get(number, f"sentence w{number} the cow")
+
+
+def place(engine: Engine, number: int) -> tuple[str, int, int]:
+    return engine.source, number % SOURCE_PARTITIONS, number // SOURCE_PARTITIONS
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a command prints."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    said = capsys.readouterr()
+    assert ended.value.code == code, said.err
+    return said.out if not code else said.err
+
+
+def export_all(capsys: pytest.CaptureFixture[str], eventually: Eventually, url: str, *words: str) -> str:
+    """Exports until a tree is known to have timed out, as that is after a while; what is said then."""
+    said = [""]
+
+    def has_timed_out() -> bool:
+        said[0] = run(capsys, "export-traces", "--otlp", url, "--since", "5m", *words)
+        return "timed out" in said[0]
+
+    eventually(has_timed_out, 60)
+    return said[0]
+
+
+@pytest.fixture
+def collector() -> Iterator[OtlpCollector]:
+    """Give one that listens."""
+    with OtlpCollector() as found:
+        yield found
+
+
+def test_failed_and_timed_out_trees_are_sent(
+    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+) -> None:
+    """With the reason, down to the tuple that was forgotten, linked to their producer; and no tree that was done in time."""
+    said = export_all(capsys, eventually, collector.url)
+    assert re.match(r"exported until \S+ UTC: \d+ trees sent \(1 failed, \d+ timed out; \d+ spans\)\n", said)
+    messages = collector.messages()
+    assert {place(engine, FORGOTTEN), place(engine, BAD)} <= messages.keys()
+    for span in messages.values():
+        assert span.status.code == span.status.STATUS_CODE_ERROR
+        assert [link.span_id.hex() for link in span.links] == ["cd" * 8]
+        assert attributes(span)["kstorm.read_wholly"] is True
+    bad, forgotten = messages[place(engine, BAD)], messages[place(engine, FORGOTTEN)]
+    assert "ValueError: no such sentence: this is bad" in bad.status.message
+    assert forgotten.status.message == "not complete within 5.0 s"
+    of_it = [span for span in collector.spans if span.trace_id == forgotten.trace_id and span.parent_span_id]
+    wrong = [span for span in of_it if span.status.code == span.status.STATUS_CODE_ERROR]
+    assert {span.name for span in wrong} == {"execute count"}
+    assert {span.name for span in of_it} == {"execute split", "execute count", "execute sink"}
+
+
+def test_slow_trees_are_sent_if_that_is_asked(
+    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+) -> None:
+    """No more than are allowed, those that failed first; the others are counted. Of a share, the slowest."""
+    said = export_all(capsys, eventually, collector.url, "--slower-than", "0.001ms", "--most", "10")
+    found = re.search(
+        r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out, more than 10 a minute\n", said
+    )
+    assert found
+    assert 10 <= int(found[1]) < 20  # there is a little more for each second that has gone by
+    everyone = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slower-than", "0.001ms")
+    few = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1")
+    assert _slow(few) < _slow(everyone)  # of trees that took the same time, none may be slower than the share
+
+
+def _slow(said: str) -> int:
+    found = re.search(r"(\d+) slow", said)
+    return int(found[1]) if found else 0
+
+
+def test_what_is_not_read_is_said(
+    engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trees are left out when no more may be read for them; half of one is marked as such."""
+    monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: Budget(0, seconds))
+    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    assert re.search(r": 0 trees sent; \d+ left out, not found or more than 512 MB a minute\n", said)
+    monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: OnlyNews(most, seconds))
+    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    assert re.search(r"; \d+ of them not wholly read, more than 512 MB a minute", said)
+    assert {attributes(span)["kstorm.read_wholly"] for span in collector.messages().values()} == {False}
+
+
+class OnlyNews(Budget):
+    """Enough for what the ackers heard."""
+
+    @property
+    def exhausted(self) -> str:
+        return "" if self.read == 0 else "that is the limit"
+
+
+def test_a_collector_that_refuses_one_tree(
+    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+) -> None:
+    """The others are sent; it is told how many were refused."""
+    export_all(capsys, eventually, collector.url)
+    collector.refused = collector.messages()[place(engine, BAD)].trace_id
+    collector.spans.clear()
+    said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
+    assert "; 1 refused by the collector" in said
+    assert place(engine, FORGOTTEN) in collector.messages()
+
+
+def test_the_header_of_a_sinks_record_is_a_span_of_the_trace(
+    engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector
+) -> None:
+    """So who reads the record goes on with the trace, without asking anybody."""
+    partition, header = _header(engine)
+    parent = parse(header)
+    assert parent is not None
+    run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", collector.url)
+    (span,) = [span for span in collector.spans if int.from_bytes(span.span_id, "big") == parent.span]
+    assert (span.name, int.from_bytes(span.trace_id, "big")) == ("execute sink", parent.trace)
+
+
+def _header(engine: Engine) -> tuple[int, str]:
+    """The `traceparent` of the first record of a partition of the sink."""
+    consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "headers", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(engine.sink, number, 0) for number in range(SINK_PARTITIONS)])
+        while True:
+            record = consumer.poll(30)
+            assert record is not None
+            assert record.error() is None
+            if record.offset() == 0:
+                header = dict(record.headers() or [])["traceparent"]
+                assert isinstance(header, bytes)
+                return record.partition() or 0, header.decode()
+    finally:
+        consumer.close()
+
+
+class Following:
+    """`kstorm export-traces --follow` as a process of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ,
+            text=True,
+        )
+
+    def first_line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def first_complaint(self) -> str:
+        assert self._process.stderr is not None
+        return self._process.stderr.readline()
+
+    def end(self) -> str:
+        """By SIGTERM; what it said at last."""
+        self._process.send_signal(signal.SIGTERM)
+        out, err = self._process.communicate(timeout=60)
+        assert self._process.returncode == 0, err
+        return out
+
+
+def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventually) -> None:
+    """A collector that is away is waited for; what failed while it was not running is sent when it runs again."""
+    port = reserve_port()
+    following = Following(f"http://127.0.0.1:{port}")
+    assert following.first_line().endswith("what ends from now on\n")
+    engine.produce(["this is bad too"])
+    first = place(engine, engine.produced - 1)
+    assert "takes no spans. What ends meanwhile waits in Kafka: trying again" in following.first_complaint()
+    with OtlpCollector(port) as collector:
+        eventually(lambda: first in collector.messages(), 60)
+        assert " tree" in following.end()
+        engine.produce(["this is as bad"])
+        second = place(engine, engine.produced - 1)
+        engine.await_total("sentences", "failed", 4)
+        following = Following(collector.url)
+        assert "what ended since" in following.first_line()
+        eventually(lambda: second in collector.messages(), 60)
+        following.end()
+
+
+def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Until it is complete, in the sink too if there is one; exit code 2 if it fails, or is held."""
+    probe = ("probe", "--source", engine.source, "--trace", "--message")
+    done = run(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
+    assert done.count("✓ complete, proven (init ⊕ ") == 1
+    assert done.splitlines()[-1].startswith(f"{engine.source} → {engine.sink}[")
+    failed = run(capsys, *probe, "{marker} is bad", code=2)
+    assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
+    held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
+    assert re.search(
+        r"(its tree is not complete|no tree of it is found) within 3 s: `kstorm why \S+` says who has it\n", held
+    )
+    assert run(capsys, "probe", "--trace", code=2).startswith(
+        "kstorm: --trace shows the tree of a message that is sent"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--slower-than", "2"], "--slower-than 2: give a time such as 500ms, 2s or 1m"),
+        (["--slower-than", "2s", "--slowest-share", "0.1"], "give either --slower-than or --slowest-share"),
+        (["--slowest-share", "1"], "--slowest-share 1: give a share of the trees between 0 and 1, such as 0.01"),
+        (["--max-lag", "1"], "--max-lag 1: give an age such as 30s, 10m, 2h or 1d"),
+        (["--topology", "wordcount"], "it sends from here: give the topology's code, --topology MODULE:ATTR"),
+    ],
+)
+def test_mistakes_are_one_line(engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    """That names the thing and what to do."""
+    assert run(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2) == f"kstorm: {said}\n"
+
+
+@pytest.mark.go
+@pytest.mark.timeout(1800)
+def test_jaeger_has_them(
+    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, tmp_path: Path
+) -> None:
+    """A real collector: what is sent by either command is found there, with parents, links and errors as they should be."""
+    with Jaeger(tmp_path) as jaeger:
+        export_all(capsys, eventually, jaeger.url)
+        eventually(lambda: "exported" in jaeger.services(), 30)
+        failed = jaeger.find("exported", **{"kstorm.exported_as": "failed"})
+        assert failed
+        for id in failed:
+            tops = [span for span in jaeger.trace(id) if span["operationName"] == "process sentences"]
+            assert [_tags(span)["error"] for span in tops] == [True]
+            assert "ValueError: no such sentence" in _tags(tops[0])["otel.status_description"]
+        (late,) = [
+            spans
+            for id in jaeger.find("exported", **{"kstorm.exported_as": "timed out"})
+            if _offset(spans := jaeger.trace(id)) == place(engine, FORGOTTEN)[2]
+        ]
+        wrong = sorted(span["operationName"] for span in late if _tags(span).get("error") is True)
+        assert wrong == ["execute count", "process sentences"]
+        _check_tree(late)
+
+        partition, header = _header(engine)
+        parent = parse(header)
+        assert parent is not None
+        run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", jaeger.url)
+        id = f"{parent.trace:032x}"
+        eventually(lambda: jaeger.trace(id), 30)
+        spans = jaeger.trace(id)
+        assert f"{parent.span:016x}" in {span["spanID"] for span in spans}
+        assert not any(_tags(span).get("error") for span in spans)
+        _check_tree(spans)
+
+
+def _check_tree(spans: list[dict[str, Any]]) -> None:
+    """One is linked to the producer and hangs on nothing; each other hangs on one that is there. Jaeger complains of none, but for
+    tuples that are acked after those that they hang on: it takes that for a difference of clocks."""
+    ids = {span["spanID"] for span in spans}
+    assert len(ids) == len(spans) > 3
+    tops = []
+    for span in spans:
+        parents = [one["spanID"] for one in span["references"] if one["refType"] == "CHILD_OF"]
+        others = [one["spanID"] for one in span["references"] if one["refType"] == "FOLLOWS_FROM"]
+        if parents:
+            assert set(parents) <= ids
+        else:
+            tops.append(span["operationName"])
+            assert others == ["cd" * 8]
+        assert not [said for said in span["warnings"] or () if "clock skew" not in said], span
+    assert tops == ["process sentences"]
+
+
+def _tags(span: dict[str, Any]) -> dict[str, Any]:
+    return {tag["key"]: tag["value"] for tag in span["tags"]}
+
+
+def _offset(spans: list[dict[str, Any]]) -> int:
+    (top,) = (span for span in spans if span["operationName"] == "process sentences")
+    return int(_tags(top)["messaging.kafka.offset"])

@@ -1,0 +1,96 @@
+"""Jaeger, a real collector of OpenTelemetry with a place to ask for traces: Go builds it from its module, once."""
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import yaml
+
+from kstorm.errors import LocalError
+from kstorm.local.ports import reserve_port
+from kstorm.local.processes import ManagedProcess
+from tests.go_program import go_program
+
+VERSION: Final = "v1.76.0"
+"""Of the module; the program is Jaeger 2."""
+_START_SECS: Final = 30.0
+
+
+class Jaeger:
+    """A process that keeps traces in memory; a context manager."""
+
+    def __init__(self, workdir: Path) -> None:
+        takes, asked, grpc = (f"127.0.0.1:{reserve_port()}" for _ in range(3))
+        self.url = f"http://{takes}"
+        """OTLP over HTTP."""
+        self._asked = f"http://{asked}"
+        config = {
+            "service": {
+                "extensions": ["jaeger_storage", "jaeger_query"],
+                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}},
+                "telemetry": {"metrics": {"level": "none"}},
+            },
+            "extensions": {
+                "jaeger_query": {
+                    "storage": {"traces": "memory"},
+                    "http": {"endpoint": asked},
+                    "grpc": {"endpoint": grpc},
+                },
+                "jaeger_storage": {"backends": {"memory": {"memory": {"max_traces": 1000}}}},
+            },
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": takes}}}},
+            "exporters": {"jaeger_storage_exporter": {"trace_storage": "memory"}},
+        }
+        (workdir / "jaeger.yaml").write_text(yaml.safe_dump(config))
+        program = go_program("github.com/jaegertracing/jaeger/cmd/jaeger", VERSION)
+        self.process = ManagedProcess("jaeger", [program, "--config", workdir / "jaeger.yaml"], workdir=workdir)
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        deadline = time.monotonic() + _START_SECS
+        while not self._serves():
+            if not self.process.alive or time.monotonic() > deadline:
+                raise LocalError(f"Jaeger does not serve; its log ends with:\n{self.process.log_tail()}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.stop()
+
+    def services(self) -> list[str]:
+        """Those that it has heard of."""
+        return self._ask("services")["data"] or []
+
+    def trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """The spans of a trace, as its page gets them; none if it does not know it."""
+        try:
+            found = self._ask(f"traces/{trace_id}")["data"]
+        except HTTPError as error:
+            if error.code == 404:
+                return []
+            raise
+        return [span for trace in found for span in trace["spans"]]
+
+    def find(self, service: str, **tags: str) -> list[str]:
+        """The ids of the traces of a service that have a span with these tags."""
+        said = quote(json.dumps(tags))
+        found = self._ask(f"traces?service={service}&limit=1000&lookback=2h&tags={said}")["data"]
+        return [trace["traceID"] for trace in found]
+
+    def _serves(self) -> bool:
+        try:
+            self.services()
+        except (URLError, ConnectionError):
+            return False
+        return True
+
+    def _ask(self, what: str) -> Any:
+        with urlopen(f"{self._asked}/api/{what}", timeout=10) as answer:
+            return json.load(answer)
