@@ -49,6 +49,10 @@ def main() -> int:
     flat.add_argument("--rounds", type=positive, default=5, metavar="N", help="default 5, of each kind of batch")
     flat.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     flat.set_defaults(run=_flat)
+    trace = verbs.add_parser("trace", help="how long kstorm why and trace take, amid minutes at full load and after")
+    trace.add_argument("--minutes", type=float, default=5.0, metavar="N", help="at full load; default 5")
+    trace.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    trace.set_defaults(run=_trace)
     arguments = parser.parse_args()
     return run_command("kstorm bench", lambda: arguments.run(arguments))
 
@@ -102,6 +106,12 @@ def _flat(arguments: argparse.Namespace) -> int:
     from tests.bench.spark.flat import run_flat
 
     return run_flat(arguments.rows, arguments.batch, arguments.rounds, arguments.report)
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    from tests.bench.trace import run_trace
+
+    return run_trace(arguments.minutes, arguments.report)
 
 
 if __name__ == "__main__":
