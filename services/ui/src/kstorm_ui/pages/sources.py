@@ -1,0 +1,33 @@
+"""The partitions of the sources."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kstorm_ui.settings import settings_of
+from kstorm_ui.site import Site
+from kstorm_ui.sources.partitions import partitions_of
+from kstorm_ui.state import ComponentState, TopologyState
+
+
+def routes(site: Site) -> list[Route]:
+    """One page."""
+
+    async def sources(request: Request) -> Response:
+        state = site.memory(request).state
+        asking = [_partitions(site, state, each) for each in state.components if each.kind == "spout"]
+        return site.page("sources.html", state=state, found=await asyncio.gather(*asking))
+
+    return [Route("/t/{topology}/sources", sources)]
+
+
+async def _partitions(site: Site, state: TopologyState, spout: ComponentState) -> tuple[ComponentState, Any, str]:
+    settings = settings_of(state.bootstrap, state.zookeeper)
+    if settings is None or not spout.offsets:
+        return spout, (), ""
+    ask = partial(partitions_of, settings, state.name, spout.topic, spout.offsets)
+    return spout, *await site.asked.answer(("partitions", state.name, spout.component), ask)
