@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from kstorm.inspect.outline import OutlineEdge
 from kstorm.runtime.service.figures import format_age
 from kstorm_ui.counts import Edge
-from kstorm_ui.sources.report import EdgeReport
 from kstorm_ui.state import ComponentState, EdgeState
 
 _HELD_SECS: Final = 5.0
@@ -16,19 +16,19 @@ _MARKERS: Final = 10
 
 
 def edges_of(
-    declared: Sequence[EdgeReport], rates: Mapping[str, Mapping[Edge, float]], components: Sequence[ComponentState]
+    declared: Sequence[OutlineEdge], rates: Mapping[str, Mapping[Edge, float]], components: Sequence[ComponentState]
 ) -> Sequence[EdgeState]:
     """One for each two components, whatever streams there are between them. `rates`: by source, what was counted a
     second, for each that counts."""
     by_id = {each.component: each for each in components}
-    found: dict[tuple[str, str], list[EdgeReport]] = {}
+    found: dict[tuple[str, str], list[OutlineEdge]] = {}
     for edge in declared:
         found.setdefault((edge.source, edge.target), []).append(edge)
     for source, counted in rates.items():
         for stream, target in counted:
             streams = found.setdefault((source, target), [])
             if stream not in [edge.stream for edge in streams]:
-                streams.append(EdgeReport(source, stream, target))
+                streams.append(OutlineEdge(source, stream, target))
     return [
         _state(source, target, edges, rates, by_id)
         for (source, target), edges in found.items()
@@ -39,7 +39,7 @@ def edges_of(
 def _state(
     source: str,
     target: str,
-    edges: Sequence[EdgeReport],
+    edges: Sequence[OutlineEdge],
     rates: Mapping[str, Mapping[Edge, float]],
     by_id: Mapping[str, ComponentState],
 ) -> EdgeState:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from kstorm.inspect.outline import Outline
+
 
 class TaskState(msgspec.Struct, frozen=True):
     """A task, as far as its process tells."""
@@ -83,8 +85,6 @@ class ComponentState(msgspec.Struct, frozen=True):
     last_error_age: float | None
     own: Mapping[str, float]
     """What the component counts itself."""
-    topic: str
-    offsets: str
 
 
 class EdgeState(msgspec.Struct, frozen=True):
@@ -110,6 +110,8 @@ class TopologyState(msgspec.Struct, frozen=True):
     bootstrap: str
     """Kafka's bootstrap servers, where the source says; empty: those of the environment."""
     zookeeper: str
+    outline: Outline | None
+    """What the topology declares; None while no process has told it."""
     active: bool
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from kstorm.core.origins import Origin
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.drawing import ack_times
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
+from kstorm.inspect.waterfall import ack_times
 from kstorm.inspect.words import failure
-from kstorm.topology import Topology
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -48,7 +48,7 @@ def check(url: str) -> str:
     return url if parts.path.strip("/") else f"{url.rstrip('/')}{_PATH}"
 
 
-def export(trees: Sequence[Tree], topology: Topology, url: str, parent_of: ParentOf) -> int:
+def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: ParentOf) -> int:
     """Sends the spans of trees, and says how many. Raises `ControlError` if they are not taken."""
     spans = [span for tree in trees for span in spans_of(tree, topology, parent_of)]
     exporter = OTLPSpanExporter(endpoint=url, timeout=_ANSWER_SECS)
@@ -60,7 +60,7 @@ def export(trees: Sequence[Tree], topology: Topology, url: str, parent_of: Paren
     return len(spans)
 
 
-def spans_of(tree: Tree, topology: Topology, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
+def spans_of(tree: Tree, topology: Outline, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
     """One for the message, which ends when its spout was told, and one for each tuple."""
     making = _Making(tree, topology)
     yield making.of_message(parent_of)
@@ -69,7 +69,7 @@ def spans_of(tree: Tree, topology: Topology, parent_of: ParentOf) -> "Iterator[R
 
 
 class _Making:
-    def __init__(self, tree: Tree, topology: Topology) -> None:
+    def __init__(self, tree: Tree, topology: Outline) -> None:
         self._tree, self._topology = tree, topology
         self._trace = int.from_bytes(sha256(topology.name.encode()).digest()[:8], "big") << 64 | tree.root
         self._resource = Resource({"service.name": topology.name})
@@ -78,7 +78,7 @@ class _Making:
 
     def of_message(self, parent_of: ParentOf) -> "ReadableSpan":
         tree, init = self._tree, self._tree.init
-        spout = "spout" if init is None else self._topology.locate_task(init.task)[0]
+        spout = "spout" if init is None else self._topology.name_of(init.task).rpartition(":")[0]
         links = [] if tree.origin is None else _link(parent_of(tree.origin))
         attributes: dict[str, Any] = {"kstorm.root": f"{tree.root:016x}", "kstorm.outcome": tree.outcome}
         if tree.origin is not None:

@@ -12,6 +12,7 @@ from kstorm.topology.component import Component
 from kstorm.topology.config import Config
 from kstorm.topology.declarer import StreamSpec
 from kstorm.topology.groupings import Grouping
+from kstorm.topology.names import Names
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.stateful import Stateful
 
@@ -46,7 +47,7 @@ class ComponentSpec:
 
 
 @dataclass(frozen=True)
-class Topology:
+class Topology(Names):
     """A name, settings and components by id, in the order of their declaration."""
 
     name: str
@@ -111,54 +112,6 @@ class Topology:
             for declared in bolt.inputs
             if (declared.component, declared.stream) == (component, stream)
         ]
-
-    def group(self, component: str) -> str:
-        """The consumer group that spreads the tasks of a component, the ackers' among them, over its processes."""
-        return f"{self.name}.{component}"
-
-    # Names of the topics. A topology owns the prefix of its name.
-
-    def bolt_topic(self, bolt: str) -> str:
-        """Tuples for a bolt; partition = task index."""
-        return f"{self.name}.{bolt}"
-
-    def state_topic(self, bolt: str) -> str:
-        """Changelog of a bolt's state and, with exactly once, of what it has not finished; partition = task index."""
-        return f"{self.name}.{bolt}.__state"
-
-    def completions_topic(self, spout: str) -> str:
-        """Completions and failures for a spout; partition = task index."""
-        return f"{self.name}.{spout}.__completions"
-
-    @property
-    def acker_topic(self) -> str:
-        """Inits, acks and fails; partition = acker task = root mod acker tasks."""
-        return f"{self.name}.__acker"
-
-    @property
-    def ledger_topic(self) -> str:
-        """Changelog of the ackers' ledger."""
-        return f"{self.name}.__acker.__ledger"
-
-    @property
-    def dead_letters_topic(self) -> str:
-        """What could not be processed, with its coordinates."""
-        return f"{self.name}.__dead_letters"
-
-    @property
-    def finished_topic(self) -> str:
-        """Ranges of source offsets, with what became of them."""
-        return f"{self.name}.__finished"
-
-    @property
-    def events_topic(self) -> str:
-        """What operators have done, and when."""
-        return f"{self.name}.__events"
-
-    @property
-    def orders_topic(self) -> str:
-        """What spouts are to emit again."""
-        return f"{self.name}.__orders"
 
     def topics(self) -> dict[str, int]:
         """Every topic that the topology owns with its partition count, but for changelogs."""

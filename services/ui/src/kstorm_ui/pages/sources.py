@@ -1,8 +1,8 @@
 """The partitions of the sources."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import Site
-from kstorm_ui.sources.partitions import partitions_of
+from kstorm_ui.sources.partitions import PartitionState, partitions_of
 from kstorm_ui.state import ComponentState, TopologyState
 
 
@@ -25,9 +25,13 @@ def routes(site: Site) -> list[Route]:
     return [Route("/t/{topology}/sources", sources)]
 
 
-async def _partitions(site: Site, state: TopologyState, spout: ComponentState) -> tuple[ComponentState, Any, str]:
-    settings = settings_of(state.bootstrap, state.zookeeper)
-    if settings is None or not spout.offsets:
-        return spout, (), ""
-    ask = partial(partitions_of, settings, state.name, spout.topic, spout.offsets)
-    return spout, *await site.asked.answer(("partitions", state.name, spout.component), ask)
+async def _partitions(
+    site: Site, state: TopologyState, spout: ComponentState
+) -> tuple[ComponentState, str, Sequence[PartitionState], str]:
+    """The spout, its topic, its partitions, and why there are none."""
+    settings, outline = settings_of(state.bootstrap, state.zookeeper), state.outline
+    if settings is None or outline is None or spout.component not in outline.readings:
+        return spout, "", (), ""
+    ask = partial(partitions_of, settings, outline, spout.component)
+    found, problem = await site.asked.answer(("partitions", state.name, spout.component), ask)
+    return spout, outline.readings[spout.component].topic, found or (), problem

@@ -1,4 +1,4 @@
-"""Asks a service for its `/status`."""
+"""Asks a service for its `/status` or its `/topology`."""
 
 import json
 import urllib.request
@@ -10,10 +10,10 @@ _MOST_BYTES: Final = 4_000_000
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def ask(url: str) -> dict[str, Any] | None:
-    """What the service at `http://host:port` says; None if it does not answer, or not in JSON."""
+def ask(url: str, page: str = "status") -> dict[str, Any] | None:
+    """What the service at `http://host:port` says on a page of its own; None if it does not answer, or not in JSON."""
     try:
-        with _direct.open(f"{url}/status", timeout=_PATIENCE_SECS) as answer:
+        with _direct.open(f"{url}/{page}", timeout=_PATIENCE_SECS) as answer:
             found = json.loads(answer.read(_MOST_BYTES))
     except (OSError, ValueError):
         return None

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.local.running import RunningTopology, RunningWorker, find
+from kstorm.topology.topology import ACKER_COMPONENT
 from kstorm_ui.sources.asking import ask
-from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
 
@@ -29,16 +30,17 @@ class LocalSource:
 
 
 def _report(found: RunningTopology, processes: Sequence[ProcessReport]) -> TopologyReport:
+    outline = found.topology
     wanted = Counter(worker.component for worker in found.workers)
     return TopologyReport(
-        name=found.name,
+        name=outline.name,
         place="this machine",
         components=[
-            ComponentReport(each.component, each.kind, wanted[each.component], each.topic, each.offsets)
-            for each in found.components
+            *(ComponentReport(each.id, each.kind, wanted[each.id]) for each in outline.components),
+            *([ComponentReport(ACKER_COMPONENT, "acker", wanted[ACKER_COMPONENT])] if outline.acker_tasks else []),
         ],
         processes=processes,
-        edges=[EdgeReport(each.source, each.stream, each.target, each.grouping) for each in found.edges],
+        outline=outline,
         bootstrap=found.bootstrap,
         zookeeper=found.zookeeper,
     )
