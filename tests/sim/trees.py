@@ -17,6 +17,7 @@ from kstorm.inspect.tree import Tree, build
 from kstorm.inspect.verdict import Kind, why
 from kstorm.inspect.waiting import Waiting, waits_for
 from kstorm.inspect.xor import MOST_UNKNOWN
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.ordeal import work_among_faults
 from kstorm.topology import Topology
@@ -59,7 +60,7 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
 
 def rebuild(topology: Topology, records: list[Record], root: int) -> Tree:
     """The tree of a root."""
-    gatherer = Gatherer(topology, root)
+    gatherer = Gatherer(outline(topology), root)
     for record in records:
         gatherer.take(record)
     assert not gatherer.found.unreadable

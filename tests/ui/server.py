@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from kstorm.errors import KstormError
+from kstorm.inspect.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
 from kstorm_ui.serve import PageServer
-from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 BEGUN = 1_700_000_000.0
 
@@ -61,9 +62,13 @@ def topology(
         "a test",
         [ComponentReport(each, kind, 1) for each, kind in components.items()],
         [ProcessReport(f"{each}-0", each, found.get(each, status(kind))) for each, kind in components.items()],
-        [EdgeReport(source, "default", target, "shuffle") for source, target in edges],
-        **more,
+        **{"outline": outline_of(name, edges), **more},
     )
+
+
+def outline_of(name: str, edges: Sequence[tuple[str, str]]) -> Outline:
+    """What it declares."""
+    return Outline(name, edges=[OutlineEdge(source, "default", target, "shuffle") for source, target in edges])
 
 
 @contextmanager

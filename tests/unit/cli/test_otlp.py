@@ -12,12 +12,13 @@ from kstorm.core.origins import Origin
 from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.gather import News
 from kstorm.inspect.tree import Tree
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, OutputFieldsDeclarer, Tuple
 from tests.otlp_collector import OtlpCollector
 from tests.unit.inspect.rebuilding import Forgets, HoldsAndSends, topology, trees
 
-SHAPE = topology(FeederSpout("sentence"), HoldsAndSends(), third=True)
+SHAPE = outline(topology(FeederSpout("sentence"), HoldsAndSends(), third=True))
 PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
 
 

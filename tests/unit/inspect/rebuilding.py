@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kstorm.core.wire import AckFrame, decode, unpack_ids
 from kstorm.inspect.gather import Gatherer, Record
 from kstorm.inspect.tree import Tree, build
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import (
     BasicBolt,
@@ -86,7 +87,7 @@ def roots(found: list[Record]) -> list[int]:
 
 
 def rebuilt(of: Topology, found: list[Record], root: int) -> Tree:
-    gatherer = Gatherer(of, root)
+    gatherer = Gatherer(outline(of), root)
     for record in found:
         gatherer.take(record)
     return build(gatherer.found)

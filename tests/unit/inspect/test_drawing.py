@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
-from kstorm.inspect.drawing import critical_path, draw
+from kstorm.inspect.drawing import draw
 from kstorm.inspect.exporting import to_dot, to_json
+from kstorm.inspect.waterfall import critical_path
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing import FeederSpout
 from kstorm.topology import BasicBolt, BasicOutputCollector, Tuple
 from tests.unit.inspect.rebuilding import End, Forgets, HoldsAndSends, topology, trees
 
-SHAPE = topology(FeederSpout("sentence"), HoldsAndSends(), third=True)
+SHAPE = outline(topology(FeederSpout("sentence"), HoldsAndSends(), third=True))
 
 
 class Raises(BasicBolt):

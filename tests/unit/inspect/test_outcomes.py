@@ -5,10 +5,11 @@ import pytest
 from kstorm.core.wire import AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.inspect.gather import Record
 from kstorm.inspect.outcomes import FAILED, SLOW, TIMED_OUT, Outcome, Outcomes, Slow
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing import FeederSpout
 from tests.unit.inspect.rebuilding import Forgets, topology
 
-SHAPE = topology(FeederSpout("sentence"), Forgets())
+SHAPE = outline(topology(FeederSpout("sentence"), Forgets()))
 TASK = SHAPE.task_ids("feeder")[0]
 PATIENCE = 47_000
 """One and a half message timeouts of 30 s, and a little."""

@@ -32,6 +32,7 @@ def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
         yield None
 
     monkeypatch.setattr(held, "TopicLog", log)
+    monkeypatch.setattr(held, "outline", lambda topology: topology)
     monkeypatch.setattr(held, "Tracer", lambda *_: SimpleNamespace(tree=lambda root, begun: root))
     monkeypatch.setattr(held, "draw", lambda root, topology: [f"line {number}" for number in range(root)])
 

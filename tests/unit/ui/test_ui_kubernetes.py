@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from kstorm.cli.cluster import open_cluster
+from kstorm.cli.cluster import Cluster, open_cluster
+from kstorm.cli.workloads import Pod
+from kstorm.inspect.outline import Outline
 from kstorm_ui.sources import kubernetes
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from tests.kubernetes_stub import KubernetesStub
@@ -45,8 +48,9 @@ def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypa
     """Which takes no right to the proxy; one that has none yet is not asked."""
     asked: list[str] = []
 
-    def ask(url: str) -> dict[str, Any]:
-        asked.append(url)
+    def ask(url: str, page: str = "status") -> dict[str, Any]:
+        if page == "status":
+            asked.append(url)
         return {"kind": "bolt"}
 
     monkeypatch.setattr(kubernetes, "ask", ask)
@@ -60,3 +64,35 @@ def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypa
     assert {"http://[fd00::1]:6066", "http://10.0.0.2:6066"} <= set(asked)
     assert len(asked) == len(processes) - 1
     assert [each.name for each in processes if each.status is None] == ["wc-lines-0"]
+
+
+def test_a_pod_tells_once_what_the_topology_declares(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another one is asked when that one is gone or began anew, as its code may be another. One of an older release has no such
+    page."""
+    asked: list[str] = []
+    begun = {"wc-split-0": 1.0, "wc-split-1": 1.0}
+    source = KubernetesSource(open_cluster(None, None), inside=False)
+    pages = {"topology": Outline("wordcount", acker_tasks=3)}
+
+    def page(pod: Pod, name: str) -> dict[str, Any] | None:
+        if pod.name not in begun:
+            return None
+        if name == "topology":
+            asked.append(pod.name)
+            return msgspec.to_builtins(pages[name]) if name in pages else None
+        return {"kind": "bolt", "begun_at": begun[pod.name]}
+
+    monkeypatch.setattr(Cluster, "page", lambda _self, pod, name: page(pod, name))
+
+    def told() -> Outline | None:
+        return next(each.outline for each in source.look() if each.name == "wordcount")
+
+    assert told() == told() == Outline("wordcount", acker_tasks=3)
+    assert asked == ["wc-split-0"]
+    pages["topology"] = Outline("wordcount", acker_tasks=4)
+    begun["wc-split-0"] = 2.0
+    assert told() == Outline("wordcount", acker_tasks=4)
+    del begun["wc-split-0"]
+    pages.clear()
+    assert told() is None
+    assert asked == ["wc-split-0", "wc-split-0", "wc-split-1"]

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from kstorm.inspect.outline import Outline, OutlineEdge
 from kstorm.runtime.service.figures import Figures
 from kstorm_ui.counts import Counts, Lives
 from kstorm_ui.history import DAY, HOUR, History, Point
 from kstorm_ui.memory import Memory
-from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 from kstorm_ui.views import health, held, skew
 from kstorm_ui.windows import window
 
@@ -30,7 +31,8 @@ def report(
     ]
     processes.append(ProcessReport("lines-0", "lines", {"pid": 9, "begun_at": 1.0}))
     components = [ComponentReport("count", kind, wanted), ComponentReport("lines", "spout", 1)]
-    return TopologyReport("words", "here", components, processes, [EdgeReport("lines", "default", "count", "shuffle")])
+    outline = Outline("words", edges=[OutlineEdge("lines", "default", "count", "shuffle")])
+    return TopologyReport("words", "here", components, processes, outline)
 
 
 def count_of(memory: Memory) -> Any:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from kstorm.inspect.causes import HoldUp
+from kstorm.inspect.outline import OutlineEdge
 from kstorm_ui.counts import Edge
-from kstorm_ui.sources.report import EdgeReport
 from kstorm_ui.state import ComponentState, EdgeState
 
 
 def edges_of(
-    declared: Sequence[EdgeReport],
+    declared: Sequence[OutlineEdge],
     rates: Mapping[str, Mapping[Edge, float]],
     components: Sequence[ComponentState],
     causes: Sequence[HoldUp],
@@ -21,14 +21,14 @@ def edges_of(
         cause.component: cause.said for cause in reversed(causes) if cause.kind not in ("pending limit", "deactivated")
     }
     by_id = {each.component: each for each in components}
-    found: dict[tuple[str, str], list[EdgeReport]] = {}
+    found: dict[tuple[str, str], list[OutlineEdge]] = {}
     for edge in declared:
         found.setdefault((edge.source, edge.target), []).append(edge)
     for source, counted in rates.items():
         for stream, target in counted:
             streams = found.setdefault((source, target), [])
             if stream not in [edge.stream for edge in streams]:
-                streams.append(EdgeReport(source, stream, target))
+                streams.append(OutlineEdge(source, stream, target))
     return [
         _state(source, target, edges, rates, by_id, held.get("", held.get(target, "")))
         for (source, target), edges in found.items()
@@ -39,7 +39,7 @@ def edges_of(
 def _state(
     source: str,
     target: str,
-    edges: Sequence[EdgeReport],
+    edges: Sequence[OutlineEdge],
     rates: Mapping[str, Mapping[Edge, float]],
     by_id: Mapping[str, ComponentState],
     held: str,

@@ -61,6 +61,7 @@ class Memory:
             place=report.place,
             bootstrap=report.bootstrap,
             zookeeper=report.zookeeper,
+            outline=report.outline,
             active=all(process.status.get("active", True) for process in report.processes if process.status),
             components=components,
             edges=self._edges(report, components, totals, since[1], looked.secs, causes),
@@ -154,8 +155,6 @@ class Memory:
             last_error=error,
             last_error_age=age,
             own=own,
-            topic=declared.topic,
-            offsets=declared.offsets,
         )
 
     def _process(self, report: ProcessReport, looked: "_Look", before: Totals) -> ProcessState:
@@ -205,7 +204,7 @@ class Memory:
             counted = self._recent_of(each.component, before, totals).edges
             if counted is not None:
                 rates[each.component] = {edge: _rate(count, secs) for edge, count in counted.items()}
-        return edges_of(report.edges, rates, components, causes)
+        return edges_of(report.outline.edges if report.outline else (), rates, components, causes)
 
 
 class _Look:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kstorm.inspect.causes import HoldUp
+from kstorm.inspect.outline import Outline
 
 
 class TaskState(msgspec.Struct, frozen=True):
@@ -85,8 +86,6 @@ class ComponentState(msgspec.Struct, frozen=True):
     last_error_age: float | None
     own: Mapping[str, float]
     """What the component counts itself."""
-    topic: str
-    offsets: str
 
 
 class EdgeState(msgspec.Struct, frozen=True):
@@ -112,6 +111,8 @@ class TopologyState(msgspec.Struct, frozen=True):
     bootstrap: str
     """Kafka's bootstrap servers, where the source says; empty: those of the environment."""
     zookeeper: str
+    outline: Outline | None
+    """What the topology declares; None while no process has told it."""
     active: bool
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""

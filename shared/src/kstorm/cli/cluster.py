@@ -88,12 +88,16 @@ class Cluster:
         return next((each for each in scalers if (each.type, each.target) == (workload.type, workload.name)), None)
 
     def status(self, pod: Pod) -> dict[str, Any] | None:
-        """What the pod's `/status` says, by the API server's proxy; None if the pod does not answer."""
+        """What the pod's `/status` says; as `page`."""
+        return self.page(pod, "status")
+
+    def page(self, pod: Pod, name: str) -> dict[str, Any] | None:
+        """What one of the pod's pages in JSON says, by the API server's proxy; None if the pod does not answer, or has none."""
         with self._errors(absent=(404, 500, 502, 503, 504)):
             answer = self._core.connect_get_namespaced_pod_proxy_with_path(
                 f"{pod.name}:{WEB_PORT}",
                 pod.namespace,
-                "status",
+                name,
                 _preload_content=False,
                 _request_timeout=_STATUS_PATIENCE,
             )

@@ -24,7 +24,7 @@ from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.copies import Copy, write_copies
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.topology import Topology
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 REPLAY_OF: Final = "kstorm-replay-of"
 """The header that has the place of the message that a copy is of; of one that came from no topic, that of its letter."""
@@ -104,7 +104,7 @@ def _copied(options: TopologyOptions, copies: Copies, *, to: str | None, rate: f
         taken, problem = write_copies(options.settings, made)
         ended = [one.key for number, one in enumerate(some) if number in taken and one.key is not None]
         if ended:
-            write_topic(options.settings, Names(options.name).dead_letters_topic, [(key, None) for key in ended])
+            write_topic(options.settings, NamesOf(options.name).dead_letters_topic, [(key, None) for key in ended])
         yield len(taken)
         if problem:
             raise BrokerError(f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}")
@@ -122,7 +122,7 @@ def _copy_of(one: Numbered, topology: str, to: str | None, partitions: Mapping[s
     place = (
         f"{letter.topic}/{letter.partition}/{letter.offset}"
         if letter.offset >= 0
-        else f"{Names(topology).dead_letters_topic}/0/{one.number}"
+        else f"{NamesOf(topology).dead_letters_topic}/0/{one.number}"
     )
     origin = next((value for name, value in letter.headers if name == REPLAY_OF and value), place)
     headers = [(name, value) for name, value in letter.headers if name not in (REPLAY_OF, REPLAYS)]
@@ -161,7 +161,7 @@ def _why_ordered(
     """Why an order is the better way; empty if there is none."""
     letter = one.letter
     gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
-    if gone or Names(topology).orders_topic not in partitions or why_not_ordered(one, topology, under_way):
+    if gone or NamesOf(topology).orders_topic not in partitions or why_not_ordered(one, topology, under_way):
         return ""
     if code is None:
         return (

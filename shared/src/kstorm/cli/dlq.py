@@ -56,7 +56,7 @@ from kstorm.printable import printable
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import follow_topic, write_topic
 from kstorm.runtime.terminal import Screen
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 app = typer.Typer(help="A topology's dead letters: what could not be processed, and why.", no_args_is_help=True)
 
@@ -162,7 +162,7 @@ def discard(
     if not yes:
         ask("discard", options.name, len(letters))
     afterwards = _when_deleted(options)
-    write_topic(options.settings, Names(options.name).dead_letters_topic, [(one.key, None) for one in letters])
+    write_topic(options.settings, NamesOf(options.name).dead_letters_topic, [(one.key, None) for one in letters])
     what = _named(letters) + (f" (group {group})" if group else "")
     outcome = f"{len(letters):,} discarded"
     note_event(options.name, "discard", what, said=note, outcome=outcome, settings=options.settings)
@@ -260,7 +260,7 @@ def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[
     """Letters that are written from now on, each with whether its group had one before."""
     known: set[str] | None = None
     before: list[LetterRecord] = []
-    for message in follow_topic(options.settings, Names(options.name).dead_letters_topic):
+    for message in follow_topic(options.settings, NamesOf(options.name).dead_letters_topic):
         if message is None:
             if known is None:
                 known = {fingerprint(one.letter) for one in left(before).letters}
@@ -326,7 +326,7 @@ def _show_some(letters: Sequence[Numbered]) -> None:
 
 
 def _when_deleted(options: TopologyOptions) -> str:
-    topic = Names(options.name).dead_letters_topic
+    topic = NamesOf(options.name).dead_letters_topic
     if "compact" in Admin(options.settings).topic_settings([topic])[topic]["cleanup.policy"]:
         return "; Kafka deletes what they hold when it next compacts the topic"
     return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"

@@ -17,11 +17,11 @@ from kstorm.cli.otlp import Case, Collector, spans_of
 from kstorm.cli.traceparents import traceparent_of
 from kstorm.errors import BrokerError, ControlError
 from kstorm.inspect.outcomes import FAILED, SLOW, TIMED_OUT, Outcome, Outcomes
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.words import clock, many, span
 from kstorm.runtime.tracing.log import Budget, TopicLog
 from kstorm.runtime.tracing.several import read_trees
 from kstorm.runtime.tracing.tail import Marks, Tail
-from kstorm.topology import Topology
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -85,7 +85,7 @@ class Exporter:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Outline,
         log: TopicLog,
         tail: Tail,
         outcomes: Outcomes,

@@ -26,7 +26,7 @@ from kstorm.inspect.letters import (
 from kstorm.printable import printable
 from kstorm.runtime.kafka.one_partition import read_topic
 from kstorm.runtime.service.settings import Settings
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 _MOST_SHOWN: Final = 200
 _HIDDEN: Final = frozenset({"key", "value", "headers"})
@@ -43,13 +43,13 @@ def record_of(message: Message) -> LetterRecord:
 
 def read_letters(settings: Settings, topology: str, first: int = 0) -> Left:
     """The letters that are left, from a number on; see `kstorm.inspect.letters.left`. Raises `BrokerError`."""
-    return left(map(record_of, read_topic(settings, Names(topology).dead_letters_topic, first)))
+    return left(map(record_of, read_topic(settings, NamesOf(topology).dead_letters_topic, first)))
 
 
 def read_whole(settings: Settings, topology: str, letters: Sequence[Numbered]) -> Iterator[Numbered]:
     """These with all that they have, one by one: together they may be much. Raises `BrokerError`."""
     wanted = {one.number for one in letters}
-    for message in read_topic(settings, Names(topology).dead_letters_topic, min(wanted, default=0)) if wanted else ():
+    for message in read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0)) if wanted else ():
         if message.offset() in wanted:
             wanted.discard(message.offset() or 0)
             yield from left([record_of(message)], whole=True).letters

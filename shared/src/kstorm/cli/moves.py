@@ -18,7 +18,7 @@ from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.zookeeper.nodes import OffsetNode
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 
 def note_moves(
@@ -36,7 +36,7 @@ def note_moves(
         found = moved(before, stored.offset, command, who, positions.get(partition, 0))
         if found is not None:
             name = stored.topology.name if reading.group is None else reading.topology.name
-            records.setdefault(Names(name).finished_topic, []).append(
+            records.setdefault(NamesOf(name).finished_topic, []).append(
                 replace(
                     found,
                     reading=reading.root_of(partition.topic),

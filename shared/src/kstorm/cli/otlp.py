@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 from kstorm.core.origins import Origin
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.drawing import ack_times
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
+from kstorm.inspect.waterfall import ack_times
 from kstorm.inspect.words import failure, span
 from kstorm.kafka.traceparent import parse, trace_id, trace_prefix
-from kstorm.topology import Topology
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -79,7 +79,7 @@ class Collector:
         return self._exporter.export(spans) is SpanExportResult.SUCCESS
 
 
-def export(trees: Sequence[Tree], topology: Topology, url: str, parent_of: ParentOf) -> int:
+def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: ParentOf) -> int:
     """Sends the spans of trees, and says how many. Raises `ControlError` if they are not taken."""
     spans = [span for tree in trees for span in spans_of(Case(tree), topology, parent_of)]
     with Collector(url) as collector:
@@ -88,7 +88,7 @@ def export(trees: Sequence[Tree], topology: Topology, url: str, parent_of: Paren
     return len(spans)
 
 
-def spans_of(case: Case, topology: Topology, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
+def spans_of(case: Case, topology: Outline, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
     """One for the message, which ends when its spout was told, and one for each tuple."""
     making = _Making(case, topology)
     yield making.of_message(parent_of)
@@ -97,7 +97,7 @@ def spans_of(case: Case, topology: Topology, parent_of: ParentOf) -> "Iterator[R
 
 
 class _Making:
-    def __init__(self, case: Case, topology: Topology) -> None:
+    def __init__(self, case: Case, topology: Outline) -> None:
         self._tree, self._why, self._until, self._whole = case
         tree, self._topology = case.tree, topology
         self._prefix = trace_prefix(topology.name)
@@ -107,7 +107,7 @@ class _Making:
 
     def of_message(self, parent_of: ParentOf) -> "ReadableSpan":
         tree, init = self._tree, self._tree.init
-        spout = "spout" if init is None else self._topology.locate_task(init.task)[0]
+        spout = "spout" if init is None else self._topology.name_of(init.task).rpartition(":")[0]
         links = [] if tree.origin is None else _link(parent_of(tree.origin))
         attributes: dict[str, Any] = {"kstorm.root": f"{tree.root:016x}", "kstorm.outcome": tree.outcome}
         if tree.origin is not None:

@@ -18,7 +18,7 @@ from kstorm.kafka.stages import stages_of
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 MOST_REPLAYS: Final = 3
 """What has failed again so often needs another mend than one more try."""
@@ -44,7 +44,7 @@ def order(
     """Orders them, so many a second from now on; `by_stages`: a few of each spout first.
 
     Raises `ControlError` if no spout of the topology carries out orders, `BrokerError` if Kafka does not have all of them."""
-    topic = Names(topology).orders_topic
+    topic = NamesOf(topology).orders_topic
     if topic not in Admin(settings).partition_counts():
         raise ControlError(
             f"no spout of {topology!r} carries out orders, as there is no topic {topic!r}: it has no KafkaSpout, or has "
@@ -78,7 +78,7 @@ def _stage_of(stages: Sequence[int], place: int) -> int:
 def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, note: str) -> None:
     """Orders a letter's message with another value. Raises `BrokerError` if Kafka does not have the order."""
     edited = replace(order_of(one, who=operator(), note=note), value=value)
-    write_topic(settings, Names(topology).orders_topic, [(one.key, encode_order(edited))])
+    write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
 
 
 def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
@@ -127,9 +127,9 @@ def _why_not_again(one: Numbered, *, force: bool) -> str:
 def open_orders(settings: Settings, topology: str) -> set[bytes]:
     """The keys of the letters whose order has not ended; none of a topology of which no spout carries any out."""
     found = set[bytes]()
-    if Names(topology).orders_topic not in Admin(settings).partition_counts():
+    if NamesOf(topology).orders_topic not in Admin(settings).partition_counts():
         return found
-    for record in read_topic(settings, Names(topology).orders_topic):
+    for record in read_topic(settings, NamesOf(topology).orders_topic):
         key = record.key()
         if isinstance(key, bytes):
             (found.discard if record.value() is None else found.add)(key)

@@ -170,7 +170,7 @@ class _Asked:
         roots = next((value for name, value in headers if name == ROOTS), "")
         if not roots:
             raise ControlError(f"{sink} has no header {ROOTS}: have its KafkaBolt write it by with_lineage()")
-        patience = max(spout.config.message_timeout_secs for spout in tracing.topology.spouts)
+        patience = max(spout.timeout_ms / 1000 for spout in tracing.topology.spouts)
         since = int(written - 1000 * 2 * min(patience, _UNITS["d"]))
         return [self._of_root(tracing, parse_root(root), since) for root in roots.split(",")]
 

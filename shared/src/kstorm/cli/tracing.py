@@ -10,18 +10,20 @@ from typing import Annotated
 
 import typer
 
+from kstorm.cli.asking import Asking
 from kstorm.cli.finding import Context, Namespace
 from kstorm.cli.progress import Progress
 from kstorm.cli.reading import Reading
 from kstorm.cli.reading_in_pod import pod_of
 from kstorm.errors import ConfigError, TopicError
 from kstorm.inspect.facts import Message
-from kstorm.kafka import KafkaSpout
-from kstorm.kafka.hosts import topics_matching
+from kstorm.inspect.outline import Outline
+from kstorm.kafka import KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
 from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.topology import Topology
 
@@ -92,40 +94,36 @@ def parse_message(text: str) -> Message:
 class Tracing:
     """A topology whose topics can be read."""
 
-    topology: Topology
+    code: Topology
+    topology: Outline
     settings: Settings
     log: TopicLog
     tracer: Tracer
 
     def readings(self, component: str | None = None) -> dict[str, Reading]:
         """By spout, how it reads Kafka; of one if it is named. Raises `ConfigError` if there are none."""
-        spouts = {spec.id: spec.component for spec in self.topology.spouts if isinstance(spec.component, KafkaSpout)}
-        if not spouts or (component and component not in spouts):
-            said = f"{component!r} is no spout that reads Kafka" if component else "no spout reads Kafka"
-            names = f"; those that do: {', '.join(spouts)}" if spouts else ""
-            raise ConfigError(f"the topology {self.topology.name!r}: {said}{names}")
-        return {name: self._reading(name, spout) for name, spout in spouts.items() if component in (None, name)}
+        self.topology.check_reader(component)
+        return {name: self._reading(name) for name in self.topology.readings if component in (None, name)}
 
     def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
         """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
-        readings = self.readings(component)
-        found = {name: reading for name, reading in readings.items() if _reads(reading, topic)}
-        if len(found) > 1:
-            raise ConfigError(f"several spouts read {topic!r}: give --component; they are {', '.join(found)}")
-        if not found:
-            topics = ", ".join(f"{reading.config.topic!r} ({name})" for name, reading in readings.items())
-            raise ConfigError(f"no spout of {self.topology.name!r} reads the topic {topic!r}; they read {topics}")
-        return next(iter(found.items()))
+        spout = self.topology.reader_of(topic, component)
+        return spout, self._reading(spout)
 
-    def _reading(self, name: str, spout: KafkaSpout) -> Reading:
-        ref = TopologyRef(self.settings.topology_id or self.topology.name, self.topology.name)
-        group = self.topology.group(name) if self.topology.config.exactly_once else ""
-        return Reading(spout.spout_config, self.settings, ref, group)
+    def asking(self, spout: str, reading: Reading) -> Asking:
+        """Asks why messages of that spout are not done."""
+        return Asking(self.topology, spout, reading, self.log)
+
+    def _reading(self, name: str) -> Reading:
+        spout = self.code.component(name).component
+        assert isinstance(spout, KafkaSpout)
+        return reading(self.topology, name, self.settings, spout.spout_config)
 
 
-def _reads(reading: Reading, topic: str) -> bool:
-    config = reading.config
-    return bool(topics_matching(config.topic, [topic])) if config.kafka_topic_wildcard_match else config.topic == topic
+def reading(topology: Outline, spout: str, settings: Settings, config: SpoutConfig) -> Reading:
+    """How a spout reads Kafka."""
+    ref = TopologyRef(settings.topology_id or topology.name, topology.name)
+    return Reading(config, settings, ref, topology.group(spout) if topology.exactly_once else "")
 
 
 @contextmanager
@@ -145,6 +143,7 @@ def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
     with Progress() as progress:
         budget = Budget(options.limit_mb * 1_000_000, options.within, progress.tell)
         with TopicLog(settings, budget) as log:
-            yield Tracing(topology, settings, log, Tracer(topology, log))
+            shape = outline(topology)
+            yield Tracing(topology, shape, settings, log, Tracer(shape, log))
     if budget.exhausted:
         print(f"kstorm: not all was read: {budget.exhausted}", file=sys.stderr)

@@ -11,6 +11,7 @@ from kstorm.inspect.facts import Message
 from kstorm.inspect.late import waited_for
 from kstorm.inspect.letters import kind_of
 from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.tracer import Tracer
 
 _MOST_BYTES: Final = 2_048_000_000
@@ -30,7 +31,7 @@ def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
     if letter.component in topology.components:
         timeout = topology.component(letter.component).config.message_timeout_secs
     with Progress() as progress, TopicLog(options.settings, Budget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log:
-        tracer = Tracer(topology, log)
+        tracer = Tracer(outline(topology), log)
         first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
         found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]
         mine = [tree for tree in found if tree.origin and tree.origin.attempt == letter.attempts]

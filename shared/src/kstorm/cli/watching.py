@@ -81,8 +81,7 @@ class OnThisMachine:
         processes: dict[str, list[Process]] = {}
         for worker, page in zip(found.workers, answers, strict=True):
             processes.setdefault(worker.component, []).append(Process(worker.name, page))
-        wanted = {each.component: (each.kind, found.wanted(each.component)) for each in found.components}
-        return Snapshot(time.monotonic(), wanted, processes)
+        return Snapshot(time.monotonic(), found.wanted_by_component, processes)
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
         """See `Watched`."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from kstorm.inspect.drawing import ack_times
 from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
+from kstorm.inspect.waterfall import ack_times
 from kstorm.printable import printable
 
 

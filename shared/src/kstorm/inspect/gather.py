@@ -15,7 +15,7 @@ from kstorm.core.notes import Note
 from kstorm.core.origins import Origin, read_origins
 from kstorm.core.wire import AckFrame, CompletionFrame, TupleFrame, decode, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError
-from kstorm.topology import Topology
+from kstorm.inspect.outline import Outline
 
 _NOT_TRACED: Final[Sequence[int]] = ()
 
@@ -108,7 +108,7 @@ class Gathered(Struct):
 class Gatherer:
     """Takes the records of a topology's topics, in any order, and keeps what is about one tree."""
 
-    def __init__(self, topology: Topology, root: int) -> None:
+    def __init__(self, topology: Outline, root: int) -> None:
         self.found = Gathered(root)
         self._topology, self._root = topology, root
         self._packed, self._plain = pack("<Q", root), msgspec.msgpack.encode(root)

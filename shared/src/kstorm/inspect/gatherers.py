@@ -14,8 +14,8 @@ from kstorm.core.salvage import UNREADABLE
 from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
 from kstorm.errors import FrameError
 from kstorm.inspect.gather import Gatherer, Record
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, build
-from kstorm.topology import Topology
 
 
 class _TupleIds(Struct, array_like=True):
@@ -37,7 +37,7 @@ _tuples = msgspec.msgpack.Decoder(_TupleIds).decode
 class Gatherers:
     """A `Gatherer` for each root."""
 
-    def __init__(self, topology: Topology, roots: Iterable[int]) -> None:
+    def __init__(self, topology: Outline, roots: Iterable[int]) -> None:
         self._of = {root: Gatherer(topology, root) for root in roots}
         self._wanted = frozenset(self._of)
         self._acker = topology.acker_topic

@@ -14,7 +14,7 @@ import numpy as np
 from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
 from kstorm.errors import FrameError
 from kstorm.inspect.gather import Record
-from kstorm.topology import Topology
+from kstorm.inspect.outline import Outline
 
 MOST_OPEN: Final = 500_000
 """Trees that are followed at once: some 80 MB."""
@@ -63,7 +63,7 @@ class Slow:
 class Outcomes:
     """Takes records, those of the acker's log before the completions of the same time."""
 
-    def __init__(self, topology: Topology, slow: Slow, most_open: int = MOST_OPEN) -> None:
+    def __init__(self, topology: Outline, slow: Slow, most_open: int = MOST_OPEN) -> None:
         self._slow, self._most_open = slow, most_open
         self._tasks = {
             (topology.completions_topic(spout.id), index): task
@@ -161,12 +161,12 @@ class Outcomes:
                 self.forgotten += 1
 
 
-def patience_of(topology: Topology) -> Mapping[int, float]:
+def patience_of(topology: Outline) -> Mapping[int, float]:
     """By spout task, milliseconds after which a tree of it has timed out for sure; infinite if it never does."""
-    if topology.config.exactly_once:
+    if topology.exactly_once:
         return {task: np.inf for spout in topology.spouts for task in topology.task_ids(spout.id)}
     return {
-        task: _LATEST * 1000 * spout.config.message_timeout_secs + _SETTLE_MS
+        task: _LATEST * spout.timeout_ms + _SETTLE_MS
         for spout in topology.spouts
         for task in topology.task_ids(spout.id)
     }

@@ -1,4 +1,4 @@
-"""Asks services for their `/status`."""
+"""Asks services for their `/status` or their `/topology`."""
 
 import json
 import urllib.request
@@ -13,10 +13,10 @@ _AT_ONCE: Final = 16
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def ask(url: str) -> dict[str, Any] | None:
-    """What the service at `http://host:port` says; None if it does not answer, or not in JSON."""
+def ask(url: str, page: str = "status") -> dict[str, Any] | None:
+    """What the service at `http://host:port` says on a page of its own; None if it does not answer, or not in JSON."""
     try:
-        with _direct.open(f"{url}/status", timeout=_PATIENCE_SECS) as answer:
+        with _direct.open(f"{url}/{page}", timeout=_PATIENCE_SECS) as answer:
             found = json.loads(answer.read(_MOST_BYTES))
     except (OSError, ValueError):
         return None

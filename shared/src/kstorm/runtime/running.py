@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from kstorm.kafka import KafkaSpout
+from kstorm.inspect.outline import Outline
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.topology import Topology
-from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
 from kstorm.topology.topology import ACKER_COMPONENT
 
 FILE: Final = "running.json"
@@ -33,40 +33,28 @@ class RunningWorker(msgspec.Struct, frozen=True):
     """Where its pages are, such as `http://127.0.0.1:40123`."""
 
 
-class RunningComponent(msgspec.Struct, frozen=True):
-    """A component as the topology declares it."""
-
-    component: str
-    kind: str
-    """`spout`, `bolt` or `acker`."""
-    tasks: int
-    topic: str = ""
-    """The source topic of a KafkaSpout."""
-    offsets: str = ""
-    """Where ZooKeeper has that spout's offsets, `<zk_root>/<id>`."""
-
-
-class RunningEdge(msgspec.Struct, frozen=True):
-    """Who reads what of whom."""
-
-    source: str
-    stream: str
-    target: str
-    grouping: str
-    """In words, `fields word`."""
-
-
 class RunningTopology(msgspec.Struct, frozen=True):
     """A topology of this machine."""
 
-    name: str
+    topology: Outline
     pid: int
     """Of the command that runs it."""
     bootstrap: str
     zookeeper: str
-    components: Sequence[RunningComponent]
-    edges: Sequence[RunningEdge]
     workers: Sequence[RunningWorker]
+
+    @property
+    def name(self) -> str:
+        """The topology's."""
+        return self.topology.name
+
+    @property
+    def wanted_by_component(self) -> dict[str, tuple[str, int]]:
+        """Kind of each component, the ackers' among them, and how many processes there should be."""
+        kinds = {each.id: each.kind for each in self.topology.components}
+        if self.topology.acker_tasks:
+            kinds[ACKER_COMPONENT] = "acker"
+        return {component: (kind, self.wanted(component)) for component, kind in kinds.items()}
 
     def wanted(self, component: str) -> int:
         """How many processes of a component there should be."""
@@ -76,12 +64,10 @@ class RunningTopology(msgspec.Struct, frozen=True):
 def describe(topology: Topology, bootstrap: str, zookeeper: str, workers: Iterable[RunningWorker]) -> RunningTopology:
     """What to write of a topology, with those of its processes that should run."""
     return RunningTopology(
-        name=topology.name,
+        topology=outline(topology),
         pid=os.getpid(),
         bootstrap=bootstrap,
         zookeeper=zookeeper,
-        components=list(_components(topology)),
-        edges=list(_edges(topology)),
         workers=list(workers),
     )
 
@@ -118,29 +104,3 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _components(topology: Topology) -> Iterator[RunningComponent]:
-    for spec in [*topology.spouts, *topology.bolts]:
-        topic = offsets = ""
-        config = spec.component.spout_config if isinstance(spec.component, KafkaSpout) else None
-        if config is not None and not config.kafka_topic_wildcard_match:  # else each topic has a path of its own
-            topic, offsets = config.topic, config.zk_path
-        yield RunningComponent(spec.id, spec.kind, spec.num_tasks, topic, offsets)
-    if topology.config.acker_tasks:
-        yield RunningComponent(ACKER_COMPONENT, "acker", topology.config.acker_tasks)
-
-
-def _edges(topology: Topology) -> Iterator[RunningEdge]:
-    for bolt in topology.bolts:
-        for each in bolt.inputs:
-            yield RunningEdge(each.component, each.stream, bolt.id, in_words(each.grouping))
-
-
-def in_words(grouping: Grouping) -> str:
-    """`shuffle`, `fields word, day`."""
-    kind = type(grouping).__name__.removesuffix("Grouping")
-    words = "partial key" if kind == "PartialKey" else kind.lower()
-    if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
-        return f"{words} {', '.join(grouping.fields)}"
-    return words

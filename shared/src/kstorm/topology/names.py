@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
 class Names:
-    """The names that follow from a topology's."""
+    """For whatever has the topology's `name`."""
 
     name: str
 
@@ -54,3 +53,10 @@ class Names:
     def orders_topic(self) -> str:
         """What spouts are to emit again."""
         return f"{self.name}.__orders"
+
+
+@dataclass(frozen=True)
+class NamesOf(Names):
+    """Of a topology of which no more is known than its name."""
+
+    name: str

@@ -50,6 +50,7 @@ class ComponentSpec:
 class Topology(Names):
     """A name, settings and components by id, in the order of their declaration."""
 
+    name: str
     config: Config
     components: Mapping[str, ComponentSpec]
     _task_ids: dict[str, range] = field(init=False, repr=False, default_factory=dict)

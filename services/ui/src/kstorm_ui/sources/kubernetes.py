@@ -6,6 +6,7 @@ from typing import Final
 
 from kstorm.cli.cluster import WEB_PORT, Cluster
 from kstorm.cli.workloads import Pod, Workload
+from kstorm.inspect.outline import Outline, parse_outline
 from kstorm.runtime.asking import ask
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
@@ -18,6 +19,8 @@ class KubernetesSource:
 
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
         self._cluster, self._inside = cluster, inside
+        self._told: dict[str, tuple[str, object, Outline]] = {}
+        """By topology, the outline, with the name and the beginning of the process that told it."""
 
     def __str__(self) -> str:
         return str(self._cluster)
@@ -35,13 +38,28 @@ class KubernetesSource:
         pages = pool.map(self._page, (pod for _, pod in pods))
         processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
         components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]
-        return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes)
+        outline = self._outline(name, {pod: each.status for (_, pod), each in zip(pods, processes, strict=True)})
+        return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes, outline)
 
-    def _page(self, pod: Pod) -> Mapping[str, object] | None:
+    def _outline(self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]) -> Outline | None:
+        """Asked once, and again if the process is gone that told it: its code may be another then."""
+        lives = {pod: (pod.name, status.get("begun_at")) for pod, status in statuses.items() if status is not None}
+        told = self._told.get(name)
+        if told is not None and (told[:2] in lives.values() or not lives):
+            return told[2]
+        for pod, life in lives.items():
+            page = self._page(pod, "topology")
+            found = None if page is None else parse_outline(page)
+            if found is not None:
+                self._told[name] = *life, found
+            return found
+        return None
+
+    def _page(self, pod: Pod, page: str = "status") -> Mapping[str, object] | None:
         if not self._inside:
-            return self._cluster.status(pod)
+            return self._cluster.page(pod, page)
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
-        return ask(f"http://{host}:{WEB_PORT}") if host else None
+        return ask(f"http://{host}:{WEB_PORT}", page) if host else None
 
 
 def _process(workload: Workload, pod: Pod, page: Mapping[str, object] | None) -> ProcessReport:

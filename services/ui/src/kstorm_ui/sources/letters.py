@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kstorm.errors import BrokerError
 from kstorm.inspect.letters import LetterRecord, Numbered, component_of, fingerprint, kind_of, left
 from kstorm.runtime.service.settings import Settings
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 _MOST: Final = 200
 _PATIENCE_SECS: Final = 10.0
@@ -40,7 +40,7 @@ def letters_of(settings: Settings, topology: str) -> Sequence[LetterRow]:
     consumer = Consumer(
         {**settings.client_config, "group.id": f"{topology}.ui", "enable.auto.commit": False, "log_level": 0}
     )
-    place = TopicPartition(Names(topology).dead_letters_topic, 0)
+    place = TopicPartition(NamesOf(topology).dead_letters_topic, 0)
     try:
         first, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECS)
         place.offset = max(first, end - _MOST)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kstorm.runtime.asking import ask_all
 from kstorm.runtime.running import RunningTopology, find
-from kstorm_ui.sources.report import ComponentReport, EdgeReport, ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 
 class LocalSource:
@@ -28,14 +28,13 @@ def _report(found: RunningTopology) -> TopologyReport:
         name=found.name,
         place="this machine",
         components=[
-            ComponentReport(each.component, each.kind, found.wanted(each.component), each.topic, each.offsets)
-            for each in found.components
+            ComponentReport(component, kind, count) for component, (kind, count) in found.wanted_by_component.items()
         ],
         processes=[
             ProcessReport(worker.name, worker.component, status, "" if status is not None else "does not answer")
             for worker, status in zip(found.workers, answers, strict=True)
         ],
-        edges=[EdgeReport(each.source, each.stream, each.target, each.grouping) for each in found.edges],
+        outline=found.topology,
         bootstrap=found.bootstrap,
         zookeeper=found.zookeeper,
     )

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kstorm.cli.reading import Reading
 from kstorm.cli.source_log import open_log
-from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.kafka.offsets import TopologyRef
+from kstorm.cli.tracing import reading
+from kstorm.inspect.outline import Outline
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.nodes import open_nodes
 
@@ -30,14 +29,12 @@ class PartitionState(msgspec.Struct, frozen=True):
         return None if self.stored is None else max(0, self.end - max(self.stored, self.start))
 
 
-def partitions_of(settings: Settings, topology: str, topic: str, path: str) -> Sequence[PartitionState]:
-    """Of the spout whose offsets are at `path`. Raises `KstormError` if Kafka or ZooKeeper do not say."""
-    root, _, id = path.rpartition("/")
-    config = SpoutConfig(KafkaHosts(), topic, root, id)
-    reading = Reading(config, settings, TopologyRef(topology, topology))
+def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence[PartitionState]:
+    """Of one spout that reads Kafka. Raises `KstormError` if Kafka or ZooKeeper do not say."""
+    read = reading(topology, spout, settings, topology.readings[spout].config)
     with (
-        open_nodes(settings.zookeeper, config.zk_path_of, settings.zookeeper_auth, settings.zookeeper_tls) as nodes,
-        open_log(reading) as log,
+        open_nodes(read.zookeeper, read.root_of, settings.zookeeper_auth, settings.zookeeper_tls) as nodes,
+        open_log(read) as log,
     ):
         found = []
         for place, there in log.partitions().items():

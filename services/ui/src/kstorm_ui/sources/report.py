@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kstorm.inspect.outline import Outline
+
 
 class ProcessReport(msgspec.Struct, frozen=True):
     """One process of a component."""
@@ -28,19 +30,6 @@ class ComponentReport(msgspec.Struct, frozen=True):
     kind: str
     """`spout`, `bolt` or `acker`."""
     processes: int
-    topic: str = ""
-    """The source topic of a KafkaSpout, where it is known."""
-    offsets: str = ""
-    """Where ZooKeeper has that spout's offsets."""
-
-
-class EdgeReport(msgspec.Struct, frozen=True):
-    """Who reads what of whom, as the topology declares it."""
-
-    source: str
-    stream: str
-    target: str
-    grouping: str = ""
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
@@ -51,8 +40,8 @@ class TopologyReport(msgspec.Struct, frozen=True):
     """`this machine`, or the namespace."""
     components: Sequence[ComponentReport]
     processes: Sequence[ProcessReport]
-    edges: Sequence[EdgeReport] = ()
-    """Empty where the source cannot know them: then `/status` tells."""
+    outline: Outline | None = None
+    """What it declares; None where no process has told that yet."""
     bootstrap: str = ""
     """Kafka's bootstrap servers, where the source knows them; else those of the settings."""
     zookeeper: str = ""

@@ -8,6 +8,7 @@ from kstorm.inspect.drawing import draw
 from kstorm.local.demo.breaking import Death
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.slowest import slowest
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.topology import Topology
@@ -25,14 +26,14 @@ def trace_of_held(topology: Topology, settings: Settings, deaths: Sequence[Death
     why there is none. Nothing that goes wrong here is a fault of the demo."""
     if not deaths:
         return []
-    death = deaths[-1]
+    death, shape = deaths[-1], outline(topology)
     try:
         with TopicLog(settings, Budget(_MOST_BYTES, _MOST_SECS)) as log:
-            found = slowest(topology, log, int((death.killed_at - _BEFORE_SECS) * 1000), _LOOKED_AT)
+            found = slowest(shape, log, int((death.killed_at - _BEFORE_SECS) * 1000), _LOOKED_AT)
             held = next(((root, begun) for root, begun in found if begun <= death.killed_at * 1000), None)
             if held is None:
                 return [f"no tree is found that was open when {death.worker.name} was killed"]
-            lines = list(draw(Tracer(topology, log).tree(*held), topology))
+            lines = list(draw(Tracer(shape, log).tree(*held), shape))
     except KstormError as error:
         return [f"the trace of what {death.worker.name} held cannot be shown: {error}"]
     head = (

@@ -7,12 +7,12 @@ from kstorm.events import Event, decode_event, encode_event
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
-from kstorm.topology.names import Names
+from kstorm.topology.names import NamesOf
 
 
 def write_event(settings: Settings, topology: str, event: Event, within: float = 20.0) -> bool:
     """Whether there is such a topic. Raises `BrokerError` if Kafka does not answer in so many seconds, or takes no record."""
-    topic = Names(topology).events_topic
+    topic = NamesOf(topology).events_topic
     if topic not in Admin(settings).partition_counts(within):
         return False
     write_topic(settings, topic, [(None, encode_event(event))])
@@ -21,7 +21,7 @@ def write_event(settings: Settings, topology: str, event: Event, within: float =
 
 def read_events(settings: Settings, topology: str) -> Iterator[Event]:
     """All of them; what is none is left out. Raises `BrokerError`."""
-    for record in read_topic(settings, Names(topology).events_topic):
+    for record in read_topic(settings, NamesOf(topology).events_topic):
         value = record.value()
         try:
             yield decode_event(value.encode() if isinstance(value, str) else value or b"")

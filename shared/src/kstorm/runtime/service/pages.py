@@ -1,10 +1,13 @@
-"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`."""
+"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`, `/topology`."""
 
 from typing import Any
+
+import msgspec
 
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.metrics import EXPOSITION
+from kstorm.runtime.tracing.outlines import outline
 
 
 def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
@@ -30,3 +33,9 @@ def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
     @app.page("/status")  # type: ignore[untyped-decorator]
     async def status(view: Any, _request: Any) -> Any:
         return view.json({**driver.status(), "not_ready": driver.not_ready})
+
+    told = msgspec.json.encode(outline(driver.topology))
+
+    @app.page("/topology")  # type: ignore[untyped-decorator]
+    async def topology(view: Any, _request: Any) -> Any:
+        return view.bytes(told, headers={"Content-Type": "application/json"})

@@ -9,16 +9,14 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 
 from kstorm.core.dead_letters import decode_letter
 from kstorm.errors import BrokerError, FrameError
-from kstorm.inspect.facts import Facts, Letter, Message, Retries
-from kstorm.kafka.config import SpoutConfig
+from kstorm.inspect.facts import Facts, Letter, Message
+from kstorm.inspect.outline import Outline, SpoutReading
 from kstorm.kafka.finished import FinishedRange, decode_range
 from kstorm.kafka.ports import Partition
-from kstorm.kafka.retry import ExponentialBackoffRetryManager
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Place, TopicLog
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
-from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _ANSWER_SECS: Final = 20.0
@@ -35,11 +33,11 @@ class Surroundings:
     owners: Mapping[Place, str]
 
 
-def look_around(topology: Topology, settings: Settings, log: TopicLog) -> Surroundings:
+def look_around(topology: Outline, settings: Settings, log: TopicLog) -> Surroundings:
     """What the groups of bolts and ackers have committed, and who is in them. Raises `BrokerError` if Kafka does not say."""
     admin = Admin(settings)  # must outlive what it is asked
     topics = {topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks) for bolt in topology.bolts}
-    topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.config.acker_tasks)
+    topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.acker_tasks)
     committed: dict[Place, int] = {}
     owners: dict[Place, str] = {}
     for group, (topic, _) in topics.items():
@@ -54,9 +52,8 @@ def look_around(topology: Topology, settings: Settings, log: TopicLog) -> Surrou
 
 def facts_of(
     message: Message,
-    topology: Topology,
+    topology: Outline,
     spout: str,
-    config: SpoutConfig,
     around: Surroundings,
     log: TopicLog,
     nodes: OffsetNodes,
@@ -67,13 +64,13 @@ def facts_of(
 ) -> Facts:
     """All that is known of a message of a spout."""
     node = nodes.read(Partition(message.topic, message.partition))
-    timeout = topology.component(spout).config.message_timeout_secs
+    component = topology.component(spout)
     return Facts(
         now=int(time.time() * 1000),
-        timeout_ms=timeout * 1000,
+        timeout_ms=component.timeout_ms,
         tasks=_tasks(topology),
-        exactly_once=topology.config.exactly_once,
-        retries=_retries(config),
+        exactly_once=topology.exactly_once,
+        retries=component.reading.retries if component.reading else None,
         stored=None if node.stored is None else node.stored.offset,
         position=position,
         emitted_to=emitted_to,
@@ -82,7 +79,7 @@ def facts_of(
         committed=around.committed,
         ends=around.ends,
         owners=around.owners,
-        finished=list(_finished(topology, config, message, log)),
+        finished=list(_finished(topology, component.reading, message, log)) if component.reading else [],
         letters=list(_letters(topology, message, log)),
     )
 
@@ -103,33 +100,22 @@ def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
             yield (place.topic, place.partition), place.offset
 
 
-def _tasks(topology: Topology) -> dict[int, str]:
-    return {task: f"{component}:{task}" for component in topology.components for task in topology.task_ids(component)}
+def _tasks(topology: Outline) -> dict[int, str]:
+    return {task: topology.name_of(task) for each in topology.components for task in topology.task_ids(each.id)}
 
 
-def _retries(config: SpoutConfig) -> Retries | None:
-    if config.failed_message_retry_manager not in (ExponentialBackoffRetryManager, _DEFAULT_RETRIES):
-        return None
-    return Retries(
-        config.retry_initial_delay_ms,
-        config.retry_delay_multiplier,
-        config.retry_delay_max_ms,
-        config.retry_limit,
-    )
-
-
-def _finished(topology: Topology, config: SpoutConfig, message: Message, log: TopicLog) -> Iterator[FinishedRange]:
+def _finished(topology: Outline, reading: SpoutReading, message: Message, log: TopicLog) -> Iterator[FinishedRange]:
     for value, _ in _newest(topology.finished_topic, log):
         try:
             found = decode_range(value)
         except FrameError:
             continue
-        mine = (found.topic, found.partition, found.reading) == (*message[:2], config.zk_path_of(message.topic))
+        mine = (found.topic, found.partition, found.reading) == (*message[:2], reading.path_of(message.topic))
         if mine and found.start <= message.offset < found.end:
             yield found
 
 
-def _letters(topology: Topology, message: Message, log: TopicLog) -> Iterator[Letter]:
+def _letters(topology: Outline, message: Message, log: TopicLog) -> Iterator[Letter]:
     for value, number in _newest(topology.dead_letters_topic, log):
         try:
             letter = decode_letter(value)
@@ -146,6 +132,3 @@ def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:
     for record in log.read({(topic, 0): (max(start, end - _MOST_READ), end)}):
         if record.value is not None:
             yield record.value, record.offset
-
-
-_DEFAULT_RETRIES: Final = SpoutConfig.__dataclass_fields__["failed_message_retry_manager"].default

@@ -8,9 +8,9 @@ from typing import Final
 
 from kstorm.inspect.gatherers import Gatherers, is_whole
 from kstorm.inspect.outcomes import Outcome
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree
 from kstorm.runtime.tracing.log import Place, TopicLog
-from kstorm.topology import Topology
 
 _SLACK_MS: Final = 1000
 """By which clocks of processes may differ, and records of one moment be apart."""
@@ -21,7 +21,7 @@ _TOGETHER_MS: Final = 10_000
 """By which the beginnings of trees that are read together may be apart."""
 
 
-def read_trees(topology: Topology, log: TopicLog, wanted: Sequence[Outcome]) -> Iterator[tuple[Outcome, Tree, bool]]:
+def read_trees(topology: Outline, log: TopicLog, wanted: Sequence[Outcome]) -> Iterator[tuple[Outcome, Tree, bool]]:
     """The tree of each, oldest first, and whether all of it was read that is there: not if the log's budget is exhausted."""
     for together in _by_time(wanted):
         found = _Reading(topology, log, together).read()
@@ -41,7 +41,7 @@ def _by_time(wanted: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
 
 
 class _Reading:
-    def __init__(self, topology: Topology, log: TopicLog, wanted: Sequence[Outcome]) -> None:
+    def __init__(self, topology: Outline, log: TopicLog, wanted: Sequence[Outcome]) -> None:
         self._topology, self._log = topology, log
         self._roots = [outcome.root for outcome in wanted]
         self._gatherers = Gatherers(topology, self._roots)
@@ -73,7 +73,7 @@ class _Reading:
 
     def _news(self) -> Sequence[Place]:
         topology = self._topology
-        ackers = {root % topology.config.acker_tasks for root in self._roots}
+        ackers = {root % topology.acker_tasks for root in self._roots}
         told = [
             (topology.completions_topic(spout.id), index)
             for spout in topology.spouts

@@ -6,8 +6,8 @@ import numpy as np
 
 from kstorm.core.wire import AckFrame, CompletionFrame, decode
 from kstorm.errors import FrameError
+from kstorm.inspect.outline import Outline
 from kstorm.runtime.tracing.log import Ranges, TopicLog
-from kstorm.topology import Topology
 
 
 class _Column:
@@ -30,11 +30,11 @@ class _Column:
         return found, times[first]
 
 
-def slowest(topology: Topology, log: TopicLog, since: int, count: int) -> Sequence[tuple[int, int]]:
+def slowest(topology: Outline, log: TopicLog, since: int, count: int) -> Sequence[tuple[int, int]]:
     """The roots of so many trees that were acked and took longest, and when they began, slowest first. Only those count that began
     after `since`, a Unix time in ms."""
     log.budget.doing = "looking for slow trees"
-    ackers = [(topology.acker_topic, task) for task in range(topology.config.acker_tasks)]
+    ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
     spouts = [
         (topology.completions_topic(spout.id), index) for spout in topology.spouts for index in range(spout.num_tasks)
     ]

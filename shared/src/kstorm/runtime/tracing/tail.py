@@ -12,10 +12,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 
 from kstorm.errors import BrokerError
 from kstorm.inspect.outcomes import Outcome, Outcomes, patience_of
+from kstorm.inspect.outline import Outline
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget, Place, TopicLog
-from kstorm.topology import Topology
 
 _ROUND_MS: Final = 10_000
 """Most of the past that is read at once."""
@@ -65,9 +65,9 @@ class Marks:
 class Tail:
     """Begins at a Unix time in ms. Each method raises `BrokerError` if Kafka does not answer, or does not let us."""
 
-    def __init__(self, topology: Topology, log: TopicLog, outcomes: Outcomes, begin: int) -> None:
+    def __init__(self, topology: Outline, log: TopicLog, outcomes: Outcomes, begin: int) -> None:
         self._log, self._outcomes = log, outcomes
-        self._ackers = [(topology.acker_topic, task) for task in range(topology.config.acker_tasks)]
+        self._ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
         self._completions = [
             (topology.completions_topic(spout.id), index)
             for spout in topology.spouts

@@ -7,9 +7,9 @@ from kstorm.errors import ConfigError
 from kstorm.inspect.facts import Message
 from kstorm.inspect.gather import Gatherer
 from kstorm.inspect.origins import Begun, Seen, begun_in, begun_with, narrow, seen_in
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, build
 from kstorm.runtime.tracing.log import Place, Ranges, TopicLog
-from kstorm.topology import Topology
 
 _SLACK_MS: Final = 1000
 """By which clocks of processes may differ, and records of one moment be apart."""
@@ -25,13 +25,13 @@ _MOST_PROBED: Final = 4_000
 class Tracer:
     """Of one topology."""
 
-    def __init__(self, topology: Topology, log: TopicLog) -> None:
-        if not topology.config.acker_tasks:
+    def __init__(self, topology: Outline, log: TopicLog) -> None:
+        if not topology.acker_tasks:
             raise ConfigError(
                 f"the topology {topology.name!r} has no ackers, so nothing tells what became of its tuples"
             )
         self._topology, self._log = topology, log
-        self._ackers = [(topology.acker_topic, task) for task in range(topology.config.acker_tasks)]
+        self._ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
 
     def attempts(self, message: Message) -> Sequence[Tree]:
         """The trees of a message, oldest first. There may be several of one attempt; there are none if it was not emitted, or so

@@ -1,0 +1,41 @@
+"""The login, and what is said of a path that leads nowhere."""
+
+from functools import partial
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from kstorm_ui.security import COOKIE, given_token, ticket
+from kstorm_ui.site import Site
+
+
+def routes(site: Site, token: str) -> list[Route]:
+    """`token`: what is asked for; empty if nothing is."""
+    return [
+        Route("/login", partial(_login, site, token), methods=["GET", "POST"]),
+        Route("/livez", _livez),
+    ]
+
+
+async def not_found(site: Site, request: Request, error: HTTPException) -> Response:
+    """Of any path."""
+    return site.page("not_found.html", 404)
+
+
+async def _livez(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _login(site: Site, token: str, request: Request) -> Response:
+    if not token:
+        return RedirectResponse("/", 303)
+    if request.method == "GET":
+        return site.page("login.html", wrong=False)
+    if ticket(await given_token(request)) != ticket(token):
+        return site.page("login.html", 401, wrong=True)
+    answer = RedirectResponse("/", 303)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, ticket(token), httponly=True, samesite="strict", secure=secure)
+    return answer

@@ -1,0 +1,62 @@
+"""What all pages share: the collector's memory, what is asked only when somebody looks, and the templates."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from kstorm_ui import texts, views
+from kstorm_ui.asked import Asked
+from kstorm_ui.collector import Collector
+from kstorm_ui.memory import Memory
+from kstorm_ui.windows import WINDOWS
+
+HERE: Final = Path(__file__).parent
+
+
+class Site:
+    """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self.asked = Asked()
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=texts.shown,
+        )
+        self._templates.globals |= {"texts": texts, "views": views, "windows": WINDOWS}
+
+    def memory(self, request: Request) -> Memory:
+        """Of the topology in the path. Raises `HTTPException` 404 if none of that name was seen."""
+        memory = self.collector.memories.get(request.path_params["topology"])
+        if memory is None:
+            raise HTTPException(404)
+        return memory
+
+    def component(self, request: Request) -> tuple[Memory, str]:
+        """The memory of the topology in the path, and the component there. Raises `HTTPException` 404 if there is none."""
+        memory, name = self.memory(request), request.path_params["component"]
+        if memory.state.component(name) is None:
+            raise HTTPException(404)
+        return memory, name
+
+    def render(self, template: str, **values: Any) -> str:
+        """A template's text."""
+        return self._templates.get_template(template).render(**values)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A template as an answer."""
+        return HTMLResponse(self.render(template, **values), status)
+
+
+def json(value: Any, status: int = 200) -> Response:
+    """A value as an answer in JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,80 @@
+"""Asks why messages of one spout are not done: for `kstorm why`, and for the page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+from kstorm.cli.positions import positions_of
+from kstorm.cli.reading import Reading
+from kstorm.cli.source_log import Log, open_log
+from kstorm.errors import ConfigError
+from kstorm.inspect.facts import Message
+from kstorm.inspect.outline import Outline
+from kstorm.inspect.tree import Tree
+from kstorm.inspect.verdict import Verdict
+from kstorm.inspect.verdict import why as judge
+from kstorm.kafka.ports import Partition
+from kstorm.runtime.tracing.facts import Surroundings, facts_of, look_around
+from kstorm.runtime.tracing.log import TopicLog
+from kstorm.runtime.tracing.tracer import Tracer
+from kstorm.runtime.zookeeper.nodes import OffsetNodes, open_nodes
+from kstorm.runtime.zookeeper.topologies import open_topologies
+
+
+class Asking:
+    """As long as it is open. Raises `KstormError` if Kafka or ZooKeeper do not answer."""
+
+    def __init__(self, topology: Outline, spout: str, reading: Reading, log: TopicLog) -> None:
+        self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
+        self._tracer = Tracer(topology, log)
+        self._open = ExitStack()
+
+    def __enter__(self) -> "Asking":
+        reading, settings = self._reading, self._reading.settings
+        login = settings.zookeeper_auth, settings.zookeeper_tls
+        with open_log(reading) as log:
+            self._logs: Mapping[Partition, Log] = log.partitions()
+        self._nodes: OffsetNodes = self._open.enter_context(open_nodes(reading.zookeeper, reading.root_of, *login))
+        with open_topologies(settings.zookeeper, *login) as topologies:
+            self._deactivated = topologies.deactivation(self._topology.name) is not None
+        self._around: Surroundings = look_around(self._topology, settings, self._log)
+        self._positions = positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def check(self, message: Message) -> None:
+        """Raises `ConfigError` if there is no such message."""
+        topic, partition, offset = message
+        log = self._logs.get(Partition(topic, partition))
+        if log is None:
+            numbers = sorted(place.partition for place in self._logs if place.topic == topic)
+            raise ConfigError(f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}")
+        if offset >= log.end:
+            raise ConfigError(f"{topic}/{partition} ends at {log.end}: there is no message at {offset} yet")
+
+    def oldest(self) -> Iterator[Message]:
+        """Of each partition the first message that is not done, if there is one."""
+        for place, log in self._logs.items():
+            stored = self._nodes.read(place).stored
+            offset = log.start if stored is None else max(stored.offset, log.start)
+            if offset < log.end:
+                yield Message(place.topic, place.partition, offset)
+
+    def verdict(self, message: Message, trees: Sequence[Tree] | None = None) -> Verdict:
+        """Why it is not done. `trees`: of its attempts, if they were read already."""
+        place = Partition(message.topic, message.partition)
+        found = self._tracer.attempts(message) if trees is None else trees
+        newest = None if found else self._tracer.newest(*place)
+        facts = facts_of(
+            message,
+            self._topology,
+            self._spout,
+            self._around,
+            self._log,
+            self._nodes,
+            deactivated=self._deactivated,
+            position=self._positions.get(place),
+            emitted_to=newest,
+        )
+        return judge(message, found, facts)

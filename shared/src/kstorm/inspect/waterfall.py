@@ -1,0 +1,178 @@
+"""A tree as rows: each tuple below the one that it hangs on, with when it was sent and acked, and what is to be said of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from kstorm.inspect.gather import News, Place
+from kstorm.inspect.tree import Tree, TreeTuple
+from kstorm.inspect.waiting import waits_for
+
+_ALIKE: Final = 3
+"""Tuples without children of their own, in a row to one component, of which more are shown as one."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """What one row shows: the spout's emit, a tuple, or several that are alike. Times are ms from the tree's beginning."""
+
+    depth: int
+    """0: the spout."""
+    component: str
+    task: int | None
+    """Topology-wide id; None of several."""
+    count: int = 1
+    """Tuples."""
+    tasks: int = 1
+    """That got them."""
+    start: int
+    """When it was sent."""
+    end: int | None
+    """When its ack was in the acker's log; None if that cannot be told."""
+    by: str = ""
+    """The process that acked it, or of the spout that emitted it."""
+    worked: int = 0
+    """Milliseconds that it worked before."""
+    mark: str = ""
+    """That it failed, or keeps the tree open."""
+    critical: bool = False
+    """Whether the end of the tree waited for it."""
+    place: Place | None = None
+    """The frame that has it."""
+    row: int = 0
+    """Its position there."""
+    parents: int = 1
+    """Tuples of which it hangs on at least one."""
+    sent: int = 1
+    """How often its record was sent."""
+    stream: str = "default"
+    values: Sequence[Any] = ()
+
+
+def waterfall(tree: Tree, everything: bool = False) -> Iterator[Row]:
+    """From the top down. `everything`: each tuple has a row, however many are alike."""
+    return _Waterfall(tree, everything).rows()
+
+
+class _Waterfall:
+    def __init__(self, tree: Tree, everything: bool) -> None:
+        self._tree, self._everything = tree, everything
+        self._children = tree.children()
+        self._acks = acks_of(tree)
+        waiting = waits_for(tree)
+        self._critical = critical_path(tree) if tree.outcome == "acked" else frozenset()
+        failed = [
+            edge for edge, tuple in tree.tuples.items() if tree.note and tuple.first.target_task == tree.note.task
+        ]
+        self._marks = {
+            **dict.fromkeys(failed, "✗ failed it" if len(failed) == 1 else "✗ one of these failed it"),
+            **dict.fromkeys(waiting.among, "◆ one of these is not acked"),
+            **dict.fromkeys(waiting.doubtful, "◆ most likely not acked"),
+            **dict.fromkeys(waiting.strange, "◆ acked, and announced by nobody"),
+            **dict.fromkeys(waiting.twice, "◆ acked twice"),
+            **dict.fromkeys(waiting.unacked, "◆ not acked: the tree waits for it"),
+        }
+        self._drawn: set[int] = set()
+
+    def rows(self) -> Iterator[Row]:
+        init = self._tree.init
+        if init is not None:
+            yield Row(depth=0, component="", task=init.task, start=0, end=0, by=init.by, worked=init.worked)
+        yield from self._below(0, 1)
+        lost = [edge for edge in self._tree.tuples if edge not in self._drawn]  # in a circle, or below what is gone
+        for edge in lost:
+            yield self._row(self._tree.tuples[edge], 1)
+
+    def _below(self, parent: int, depth: int) -> Iterator[Row]:
+        edges = [edge for edge in self._children.get(parent, ()) if edge not in self._drawn]
+        self._drawn.update(edges)
+        for group in self._alike(edges):
+            if len(group) > _ALIKE and not self._everything:
+                yield self._sum(group, depth)
+                continue
+            for edge in group:
+                yield self._row(self._tree.tuples[edge], depth)
+                yield from self._below(edge, depth + 1)
+
+    def _row(self, tuple: TreeTuple, depth: int) -> Row:
+        seen, ack = tuple.first, self._acks.get(tuple.edge)
+        return Row(
+            depth=depth,
+            component=seen.target,
+            task=seen.target_task,
+            start=seen.place.timestamp - self._tree.begun,
+            end=self._end(tuple.edge),
+            by="" if ack is None else ack.by,
+            worked=0 if ack is None else ack.worked,
+            mark=self._marks.get(tuple.edge, ""),
+            critical=tuple.edge in self._critical,
+            place=seen.place,
+            row=seen.row,
+            parents=1 if tuple.exact else len(tuple.parents),
+            sent=len(tuple.sightings),
+            stream=seen.stream,
+            values=seen.values,
+        )
+
+    def _sum(self, group: Sequence[int], depth: int) -> Row:
+        first = [self._tree.tuples[edge].first for edge in group]
+        ends = [end for edge in group if (end := self._end(edge)) is not None]
+        return Row(
+            depth=depth,
+            component=first[0].target,
+            task=None,
+            count=len(group),
+            tasks=len({seen.target_task for seen in first}),
+            start=min(seen.place.timestamp for seen in first) - self._tree.begun,
+            end=max(ends) if len(ends) == len(group) else None,
+            critical=any(edge in self._critical for edge in group),
+        )
+
+    def _end(self, edge: int) -> int | None:
+        ack = self._acks.get(edge)
+        return None if ack is None else ack.place.timestamp - self._tree.begun
+
+    def _alike(self, edges: Sequence[int]) -> Iterator[list[int]]:
+        """In groups of those that may be shown as one."""
+        tuples, group = self._tree.tuples, list[int]()
+        for edge in sorted(edges, key=lambda edge: (tuples[edge].first.target, not self._is_plain(edge))):
+            plain = self._is_plain(edge)
+            same = group and tuples[group[0]].first.target == tuples[edge].first.target
+            if group and not (plain and same):
+                yield group
+                group = []
+            group.append(edge)
+            if not plain:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _is_plain(self, edge: int) -> bool:
+        return edge not in self._marks and edge not in self._children
+
+
+def critical_path(tree: Tree) -> frozenset[int]:
+    """The edges from the tuple that was acked last up to the spout's, as far as it is known which hangs on which."""
+    times = ack_times(tree)
+    edge = max(times, key=lambda edge: (times[edge], tree.tuples[edge].first.place.timestamp), default=None)
+    found: set[int] = set()
+    while edge is not None and edge not in found:
+        found.add(edge)
+        parents = tree.tuples[edge].parents
+        edge = parents[0] if parents else None
+    return frozenset(found)
+
+
+def acks_of(tree: Tree) -> Mapping[int, News]:
+    """By edge, the first ack of it, as far as that can be told."""
+    found: dict[int, News] = {}
+    for number, entry in tree.entries.items():
+        for edge in entry.acked if entry else ():
+            found.setdefault(edge, tree.news[number])
+    return found
+
+
+def ack_times(tree: Tree) -> Mapping[int, int]:
+    """By edge, when its ack was in the log, as far as that can be told."""
+    return {edge: ack.place.timestamp for edge, ack in acks_of(tree).items()}

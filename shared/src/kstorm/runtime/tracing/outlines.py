@@ -1,0 +1,74 @@
+"""Makes the outline of a topology whose code is here."""
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+from kstorm.inspect.facts import Retries
+from kstorm.inspect.outline import Outline, OutlineComponent, OutlineEdge, SpoutReading
+from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, KafkaSpout, SpoutConfig
+from kstorm.topology import Topology
+from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
+
+_DEFAULT_RETRIES: Final = SpoutConfig.__dataclass_fields__["failed_message_retry_manager"].default
+
+
+def outline(topology: Topology) -> Outline:
+    """Of a topology that was loaded."""
+    return Outline(
+        topology.name,
+        list(_components(topology)),
+        [
+            OutlineEdge(each.component, each.stream, bolt.id, in_words(each.grouping))
+            for bolt in topology.bolts
+            for each in bolt.inputs
+        ],
+        topology.config.acker_tasks,
+        topology.config.exactly_once,
+    )
+
+
+def in_words(grouping: Grouping) -> str:
+    """`shuffle`, `fields word, day`."""
+    kind = type(grouping).__name__.removesuffix("Grouping")
+    words = "partial key" if kind == "PartialKey" else kind.lower()
+    if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
+        return f"{words} {', '.join(grouping.fields)}"
+    return words
+
+
+def _components(topology: Topology) -> Iterator[OutlineComponent]:
+    for spec in topology.components.values():
+        timeout = spec.config.message_timeout_secs if spec.kind == "spout" else inf
+        yield OutlineComponent(
+            spec.id,
+            spec.kind,
+            spec.num_tasks,
+            topology.task_ids(spec.id).start,
+            None if timeout == inf else timeout,
+            _reading(spec.component.spout_config) if isinstance(spec.component, KafkaSpout) else None,
+        )
+
+
+def _reading(config: SpoutConfig) -> SpoutReading:
+    """What a KafkaSpout of that config reads."""
+    return SpoutReading(
+        config.topic,
+        config.zk_root,
+        config.id,
+        config.kafka_topic_wildcard_match,
+        config.zk_connect or "",
+        (config.hosts.bootstrap_servers or "") if isinstance(config.hosts, KafkaHosts) else "",
+        _retries(config),
+    )
+
+
+def _retries(config: SpoutConfig) -> Retries | None:
+    if config.failed_message_retry_manager not in (ExponentialBackoffRetryManager, _DEFAULT_RETRIES):
+        return None
+    return Retries(
+        config.retry_initial_delay_ms,
+        config.retry_delay_multiplier,
+        config.retry_delay_max_ms,
+        config.retry_limit,
+    )
