@@ -15,7 +15,11 @@ PAGES = "".join(
 
 def verbs() -> list[str]:
     """As they are typed: `kstorm drain`, `kstorm topology list`."""
-    found = [command.callback.__name__.replace("_", "-") for command in app.registered_commands if command.callback]
+    found = [
+        command.callback.__name__.replace("_", "-")
+        for command in app.registered_commands
+        if command.callback and not command.hidden
+    ]
     for group in app.registered_groups:
         assert group.typer_instance is not None
         commands = group.typer_instance.registered_commands

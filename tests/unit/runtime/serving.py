@@ -9,6 +9,7 @@ from typing import Any
 
 import uvloop
 
+from examples import diamond
 from kstorm.local.ports import reserve_port
 from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.pages import add_pages
@@ -36,6 +37,7 @@ class Idle:
 def alive(metrics: bytes = b"") -> Any:
     """A driver that says no more than that it lives."""
     return SimpleNamespace(
+        topology=diamond.build(),
         alive=True,
         not_ready="",
         remark="",

@@ -122,12 +122,12 @@ def test_all_apps_of_faust_are_known() -> None:
     assert {"/", "/router/", "/router/topics", "/router/x/x/", "/table/x/x/", "/graph/", "/assignment/"} <= found
 
 
-def test_there_are_four_pages_and_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_there_are_five_pages_and_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """None of those that Faust brings; and to ask for them is nothing for the log."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
-            for path in ("/livez", "/readyz", "/metrics", "/status"):
+            for path in ("/livez", "/readyz", "/metrics", "/status", "/topology"):
                 assert (await served.get(path))[0] == 200, path
             for path in (*faust_pages(), "/livez/", "/status/x", "/%00", "/../etc/passwd", "//status"):
                 assert await served.get(path) == (404, "404: Not Found"), path
