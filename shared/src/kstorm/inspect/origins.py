@@ -69,6 +69,12 @@ def seen_in(record: Record, topic: str, partition: int) -> Seen | None:
     return Seen(min(offsets), max(offsets), record.offset, record.timestamp) if offsets else None
 
 
+def has_inits(record: Record) -> bool:
+    """Whether trees of known messages begin in a record for an acker."""
+    frame = _decoded(record)
+    return frame is not None and bool(frame.origins)
+
+
 def narrow(
     start: int, end: int, offset: int, probe: Callable[[int, int], Seen | None], least: int
 ) -> tuple[Seen | None, Seen | None]:
