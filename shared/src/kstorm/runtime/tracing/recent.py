@@ -5,7 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Final
 
+from kstorm.core.origins import OriginRun
+from kstorm.inspect.facts import Message
 from kstorm.inspect.gather import Record
+from kstorm.inspect.origins import Begun, begun_in, runs_in
 from kstorm.runtime.tracing.log import Place, TopicLog
 
 _SECS: Final = 60.0
@@ -18,13 +21,14 @@ class Recent:
     """At least a minute, and so long that every tree which somebody still waits for has begun in it. `patience`: in ms, of spouts'
     trees; one without an end does not count."""
 
-    def __init__(self, log: TopicLog, places: Sequence[Place], patience: Iterable[float]) -> None:
-        self._log, self._places = log, places
+    def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place], patience: Iterable[float]) -> None:
+        self._log, self._acker_topic, self._places = log, acker_topic, places
         self.end = time.time() * 1000
         """Unix time in ms: now."""
         longest = max(filter(isfinite, patience), default=0.0)
         self.since = self.end - max(_SECS * 1000, longest) - _SLACK_MS
         self._kept: list[Record] | None = None
+        self._runs: list[tuple[OriginRun, int, Record]] | None = None
 
     def start(self, places: Sequence[Place]) -> Mapping[Place, int]:
         """The first offset of each partition that belongs to it."""
@@ -47,3 +51,16 @@ class Recent:
                 found = None
             yield record
         self._kept = found
+
+    def begun(self, message: Message) -> Sequence[Begun]:
+        """The trees of a message that began in it."""
+        if self._runs is None:
+            heard = [record for record in self.records() if record.topic == self._acker_topic]
+            self._runs = [(run, run.last, record) for record in heard for run in runs_in(record)]
+        place, offset = (message.topic, message.partition), message.offset
+        found = {
+            (record.partition, record.offset): record
+            for run, last, record in self._runs
+            if run.first <= offset <= last and (run.topic, run.partition) == place
+        }
+        return [one for record in found.values() for one in begun_in(record, message)]

@@ -1,6 +1,6 @@
 """Finds the trees of messages in the topics of a topology."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -8,7 +8,7 @@ from kstorm.errors import ConfigError
 from kstorm.inspect.facts import Message
 from kstorm.inspect.gather import Gathered, Gatherer, Record
 from kstorm.inspect.gatherers import is_whole
-from kstorm.inspect.origins import Begun, Seen, begun_in, begun_with, has_inits, narrow, seen_in
+from kstorm.inspect.origins import Begun, Seen, begun_in, begun_with, narrow, runs_in, seen_in
 from kstorm.inspect.outcomes import patience_of
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, build
@@ -47,7 +47,7 @@ class Tracer:
         self._log.look_again()
         self._inits: Sequence[Record] | None = None
         places = [*self._ackers, *(place for place, _ in self._completions())]
-        self._recent = Recent(self._log, places, self._patience.values())
+        self._recent = Recent(self._log, self._topology.acker_topic, places, self._patience.values())
 
     def attempts(self, message: Message) -> Sequence[Tree]:
         """The trees of a message, oldest first. There may be several of one attempt; there are none if it was not emitted, or so
@@ -66,25 +66,22 @@ class Tracer:
 
     def between(self, message: Message, start: int, until: int) -> Sequence[Tree]:
         """The trees of a message that began between two Unix times in ms, oldest first, as far as they had grown a minute later."""
-        found = self._scan(self._at(start), self._at(until + _SLACK_MS), message, until + _MINUTE_MS)
-        return sorted(found, key=lambda tree: tree.begun)
+        return self._scan(self._at(start), self._at(until + _SLACK_MS), message, until + _MINUTE_MS)
 
     def newest_attempts(self, message: Message) -> Sequence[Tree]:
-        """As `attempts`, but of the retries of a message that is not complete only the last ones: they may have come for hours."""
+        """As `attempts`, but of the retries of a message only the last ones: they may have come for hours."""
+        self._log.budget.doing = f"looking for {message}"
+        if begun := self._recent.begun(message):
+            return self._trees(begun)
         start, until, is_last = self._first_attempt(message)
         found = self._scan(start, until, message)
-        if is_last or all(tree.outcome == "acked" for tree in found):
-            return sorted(found, key=lambda tree: tree.begun)
-        self._log.budget.doing = f"looking for the last attempt at {message}"
-        heard = (record for record in self._recent.records() if record.topic == self._topology.acker_topic)
-        begun = [one for record in heard for one in begun_in(record, message)]
-        known = {tree.root for tree in found}
-        retried = [self.tree(one.root, one.timestamp, one.task) for one in begun if one.root not in known]
-        if not retried:
-            end = self._recent.start(self._ackers)
-            if any(end[place] > until[place] for place in self._ackers):
-                retried = self._scan(until, end, message)
-        return sorted([*found, *retried], key=lambda tree: tree.begun)
+        if not is_last and any(tree.outcome != "acked" for tree in found):
+            found += self._scan(until, self._recent.start(self._ackers), message)
+        return sorted(found, key=lambda tree: tree.begun)
+
+    def _trees(self, begun: Iterable[Begun], latest: float = inf) -> list[Tree]:
+        trees = (self.tree(one.root, one.timestamp, one.task, latest) for one in begun)
+        return sorted(trees, key=lambda tree: tree.begun)
 
     def tree(self, root: int, around: int, spout_task: int | None = None, latest: float = inf) -> Tree:
         """The tree of a root that began at about that Unix time in ms, as far as it had grown at another one.
@@ -153,7 +150,7 @@ class Tracer:
         """The last records of the ackers' logs in which trees begin."""
         ends = {place: self._log.bounds(place) for place in self._ackers}
         ranges = {place: (max(start, end - _MOST_PROBED), end) for place, (start, end) in ends.items()}
-        return [record for record in self._log.read(ranges) if has_inits(record)]
+        return [record for record in self._log.read(ranges) if runs_in(record)]
 
     def _tuples(self) -> list[Place]:
         topology = self._topology
@@ -180,7 +177,7 @@ class Tracer:
         self._log.budget.doing = f"looking for {message}"
         ranges = {place: (start[place], until[place]) for place in self._ackers}
         begun = [one for record in self._log.read(ranges) for one in begun_in(record, message)]
-        return [self.tree(one.root, one.timestamp, one.task, latest) for one in begun]
+        return self._trees(begun, latest)
 
     def _at(self, ms: float) -> dict[Place, int]:
         return self._log.offsets_at(self._ackers, ms)
