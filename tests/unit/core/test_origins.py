@@ -44,6 +44,8 @@ def test_what_is_written_is_read(runs: list[tuple[str, int, int, list[int]]], da
     found = places.runs(columns[0][mask], columns[1][mask])
     kept = [origin for origin, here in zip(told, mask, strict=True) if here]
     assert list(read_origins(found, len(kept))) == kept
+    for run in found:
+        assert [run.last] == [origin.offset for origin in read_origins([run], run.count) if origin][-1:]
 
 
 def test_messages_in_a_row_take_no_bytes_each() -> None:

@@ -64,14 +64,13 @@ class Asking:
     def verdict(self, message: Message, trees: Sequence[Tree] | None = None) -> Verdict:
         """Why it is not done. `trees`: of its attempts, if they were read already."""
         place = Partition(message.topic, message.partition)
-        found = self._tracer.attempts(message) if trees is None else trees
+        found = self._tracer.newest_attempts(message) if trees is None else trees
         newest = None if found else self._tracer.newest(*place)
         facts = facts_of(
             message,
             self._topology,
             self._spout,
             self._around,
-            self._log,
             self._nodes,
             deactivated=self._deactivated,
             position=self._positions.get(place),

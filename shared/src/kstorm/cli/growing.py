@@ -28,7 +28,7 @@ def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
     shown: Sequence[str] = ()
     with Live(console=Screen(), auto_refresh=False, transient=False) as live:
         while True:
-            tracing.log.look_again()
+            tracing.tracer.look_again()
             trees = tracing.tracer.attempts(message)
             lines = [printable(line) for tree in trees for line in draw(tree, tracing.topology)]
             if lines != shown:

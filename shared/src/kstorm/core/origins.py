@@ -40,6 +40,15 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
     steps: bytes = b""
     """How far each further offset is from the one before, all in 1, 2, 4 or 8 bytes, little-endian; empty if each is 1."""
 
+    @property
+    def last(self) -> int:
+        """Offset of the last message, as far as the run can be read."""
+        further = self.count - 1
+        width = len(self.steps) // further if further > 0 else 0
+        if width not in _WIDTHS:
+            return self.first + max(further, 0)
+        return self.first + int(np.frombuffer(self.steps, f"<u{width}", further).sum())
+
 
 Run = tuple[str, int, int, Sequence[int]]
 """Messages in a row: topic, partition, attempt, and the offset of each."""

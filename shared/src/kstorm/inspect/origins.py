@@ -4,7 +4,7 @@ The offsets of a partition rise with time, but for retries and for what is read 
 halving, and its retries come after that.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kstorm.core.origins import Origin, OriginRun, read_origins
@@ -67,6 +67,12 @@ def seen_in(record: Record, topic: str, partition: int) -> Seen | None:
     of_it = [run for run in frame.origins if (run.topic, run.partition, run.attempt) == (topic, partition, 1)]
     offsets = [origin.offset for run in of_it for origin in read_origins([run], run.count) if origin is not None]
     return Seen(min(offsets), max(offsets), record.offset, record.timestamp) if offsets else None
+
+
+def runs_in(record: Record) -> Sequence[OriginRun]:
+    """What a record for an acker says of the messages whose trees begin in it; nothing if none do."""
+    frame = _decoded(record)
+    return frame.origins if frame is not None else ()
 
 
 def narrow(

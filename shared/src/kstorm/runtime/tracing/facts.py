@@ -1,7 +1,8 @@
 """Asks Kafka and ZooKeeper for what `kstorm.inspect.verdict` needs to know beside the trees."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,8 @@ class Surroundings:
     committed: Mapping[Place, int]
     ends: Mapping[Place, int]
     owners: Mapping[Place, str]
+    finished: Sequence[FinishedRange]
+    letters: Sequence[tuple[Message, Letter]]
 
 
 def look_around(topology: Outline, settings: Settings, log: TopicLog) -> Surroundings:
@@ -47,7 +50,8 @@ def look_around(topology: Outline, settings: Settings, log: TopicLog) -> Surroun
             instance = (member.group_instance_id or member.client_id).removeprefix(f"{group}-")
             owners |= {(place.topic, place.partition): instance for place in member.assignment.topic_partitions}
     places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
-    return Surroundings(committed, {place: log.bounds(place).end for place in places}, owners)
+    ends = {place: log.bounds(place).end for place in places}
+    return Surroundings(committed, ends, owners, list(_finished(topology, log)), list(_letters(topology, log)))
 
 
 def facts_of(
@@ -55,7 +59,6 @@ def facts_of(
     topology: Outline,
     spout: str,
     around: Surroundings,
-    log: TopicLog,
     nodes: OffsetNodes,
     *,
     deactivated: bool = False,
@@ -79,8 +82,10 @@ def facts_of(
         committed=around.committed,
         ends=around.ends,
         owners=around.owners,
-        finished=list(_finished(topology, component.reading, message, log)) if component.reading else [],
-        letters=list(_letters(topology, message, log)),
+        finished=[
+            found for found in around.finished if component.reading and _covers(found, message, component.reading)
+        ],
+        letters=[letter for about, letter in around.letters if about == message],
     )
 
 
@@ -104,25 +109,22 @@ def _tasks(topology: Outline) -> dict[int, str]:
     return {task: topology.name_of(task) for each in topology.components for task in topology.task_ids(each.id)}
 
 
-def _finished(topology: Outline, reading: SpoutReading, message: Message, log: TopicLog) -> Iterator[FinishedRange]:
+def _finished(topology: Outline, log: TopicLog) -> Iterator[FinishedRange]:
     for value, _ in _newest(topology.finished_topic, log):
-        try:
-            found = decode_range(value)
-        except FrameError:
-            continue
-        mine = (found.topic, found.partition, found.reading) == (*message[:2], reading.path_of(message.topic))
-        if mine and found.start <= message.offset < found.end:
-            yield found
+        with suppress(FrameError):
+            yield decode_range(value)
 
 
-def _letters(topology: Outline, message: Message, log: TopicLog) -> Iterator[Letter]:
+def _covers(found: FinishedRange, message: Message, reading: SpoutReading) -> bool:
+    mine = (found.topic, found.partition, found.reading) == (*message[:2], reading.path_of(message.topic))
+    return mine and found.start <= message.offset < found.end
+
+
+def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[Message, Letter]]:
     for value, number in _newest(topology.dead_letters_topic, log):
-        try:
+        with suppress(FrameError):
             letter = decode_letter(value)
-        except FrameError:
-            continue
-        if (letter.topic, letter.partition, letter.offset) == message:
-            yield Letter(number, letter.reason)
+            yield Message(letter.topic, letter.partition, letter.offset), Letter(number, letter.reason)
 
 
 def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:

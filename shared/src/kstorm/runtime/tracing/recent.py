@@ -1,0 +1,66 @@
+"""The last minute of what ackers heard and told: read once, and looked at for each message that is not done."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Final
+
+from kstorm.core.origins import OriginRun
+from kstorm.inspect.facts import Message
+from kstorm.inspect.gather import Record
+from kstorm.inspect.origins import Begun, begun_in, runs_in
+from kstorm.runtime.tracing.log import Place, TopicLog
+
+_SECS: Final = 60.0
+_SLACK_MS: Final = 2000
+_MOST_BYTES: Final = 256 * 1024 * 1024
+"""Kept in memory; if it is more, it is read again each time."""
+
+
+class Recent:
+    """At least a minute, and so long that every tree which somebody still waits for has begun in it. `patience`: in ms, of spouts'
+    trees; one without an end does not count."""
+
+    def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place], patience: Iterable[float]) -> None:
+        self._log, self._acker_topic, self._places = log, acker_topic, places
+        self.end = time.time() * 1000
+        """Unix time in ms: now."""
+        longest = max(filter(isfinite, patience), default=0.0)
+        self.since = self.end - max(_SECS * 1000, longest) - _SLACK_MS
+        self._kept: list[Record] | None = None
+        self._runs: list[tuple[OriginRun, int, Record]] | None = None
+
+    def start(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """The first offset of each partition that belongs to it."""
+        return self._log.offsets_at(places, self.since)
+
+    def records(self) -> Iterator[Record]:
+        """All of it, in the order of each partition; fewer if the log's budget is exhausted."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        found: list[Record] | None = []
+        size = 0
+        first = self.start(self._places)
+        ranges = {place: (first[place], self._log.bounds(place).end) for place in self._places}
+        for record in self._log.read(ranges):
+            size += len(record.value or b"")
+            if found is not None and size <= _MOST_BYTES:
+                found.append(record)
+            else:
+                found = None
+            yield record
+        self._kept = found
+
+    def begun(self, message: Message) -> Sequence[Begun]:
+        """The trees of a message that began in it."""
+        if self._runs is None:
+            heard = [record for record in self.records() if record.topic == self._acker_topic]
+            self._runs = [(run, run.last, record) for record in heard for run in runs_in(record)]
+        place, offset = (message.topic, message.partition), message.offset
+        found = {
+            (record.partition, record.offset): record
+            for run, last, record in self._runs
+            if run.first <= offset <= last and (run.topic, run.partition) == place
+        }
+        return [one for record in found.values() for one in begun_in(record, message)]
