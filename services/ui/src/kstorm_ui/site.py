@@ -21,8 +21,8 @@ HERE: Final = Path(__file__).parent
 class Site:
     """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
 
-    def __init__(self, collector: Collector) -> None:
-        self.collector = collector
+    def __init__(self, collector: Collector, show_values: bool = False) -> None:
+        self.collector, self.show_values = collector, show_values
         self.asked = Asked()
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
