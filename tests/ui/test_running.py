@@ -121,6 +121,10 @@ def test_a_message_has_its_tree(
     assert all(float(rect.get_attribute("width") or 0) > 0 for rect in page.locator("#tree rect").all())
     assert "moon" not in page.content()
     assert violations(page) == []
+    told = page.request.get(f"{running.url}/api/v1/t/{running.name}/m/{running.engine.source}/0/3")
+    assert [tree["outcome"] for tree in told.json()["trees"]] == ["acked"]
+    assert told.json()["verdict"]["kind"] == "done"
+    assert "moon" not in told.text()
 
 
 def test_the_oldest_messages_that_are_not_done(
@@ -131,6 +135,8 @@ def test_the_oldest_messages_that_are_not_done(
     rows = page.locator("#oldest tbody tr")
     expect(rows).not_to_have_count(0)
     assert violations(page) == []
+    told = page.request.get(f"{running.url}/api/v1/t/{running.name}/why").json()
+    assert (told["all_read"], len(told["verdicts"]) > 0) == (True, True)
     rows.first.get_by_role("link").click()
     expect(page.locator("#verdict")).to_be_visible()
     page.get_by_role("link", name="why").click()

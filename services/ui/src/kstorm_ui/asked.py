@@ -9,16 +9,15 @@ from typing import Any, Final
 from kstorm.errors import KstormError
 
 _KEPT_SECS: Final = 5.0
-_AT_ONCE: Final = 4
-"""Some take 20 s and a core, and the looks at what runs must not wait for them."""
 
 
 class Asked:
     """Answers by their names, each kept for five seconds; a question that is under way is waited for, not asked again."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
+        """`at_once`: how many questions are asked at a time, in threads of their own, so that no look at what runs waits for them."""
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="asking")
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
 
     async def answer(self, name: object, ask: Callable[[], Any]) -> tuple[Any, str]:
         """The answer, and why there is none: empty if there is one."""

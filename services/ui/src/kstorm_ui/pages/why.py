@@ -1,7 +1,6 @@
 """Why messages are not done."""
 
 from functools import partial
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -13,31 +12,42 @@ from kstorm.inspect.outline import Outline
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui import texts
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import Site
-from kstorm_ui.sources.messages import MOST_BYTES, MOST_SECS, oldest_of
+from kstorm_ui.site import Site, json
+from kstorm_ui.sources.messages import OldestAnswer, oldest_of
 from kstorm_ui.state import TopologyState
 
 
 def routes(site: Site) -> list[Route]:
-    """One page; `?message=TOPIC/PARTITION/OFFSET` leads to that message."""
+    """A page, where `?message=TOPIC/PARTITION/OFFSET` leads to that message, and the same as JSON."""
 
     async def why(request: Request) -> Response:
         state, asked = site.memory(request).state, request.query_params.get("message", "").strip()
-        values: dict[str, Any] = {"state": state, "asked": asked, "limits": (MOST_BYTES, MOST_SECS), "wrong": ""}
-        if asked:
-            try:
-                return RedirectResponse(texts.path("t", state.name, "m", *parse_message(asked)), 303)
-            except ConfigError as error:
-                return site.page("why.html", 400, **values | {"wrong": str(error)}, found=None, problem="")
+        page = partial(site.page, state=state, asked=asked)
+        if not asked:
+            found, problem = await _answer(site, state)
+            return page("why.html", found=found, problem=problem, wrong="")
         try:
-            settings, outline = topics_of(state)
+            return RedirectResponse(texts.path("t", state.name, "m", *parse_message(asked)), 303)
         except ConfigError as error:
-            return site.page("why.html", **values, found=None, problem=str(error))
-        ask = partial(oldest_of, settings, outline, values=site.show_values)
-        found, problem = await site.asked.answer(("oldest", state.name), ask)
-        return site.page("why.html", **values, found=found, problem=problem)
+            return page("why.html", 400, found=None, problem="", wrong=str(error))
 
-    return [Route("/t/{topology}/why", why)]
+    async def why_json(request: Request) -> Response:
+        found, problem = await _answer(site, site.memory(request).state)
+        if found is None:
+            return json({"error": problem}, 503)
+        return json({"verdicts": found.verdicts, "all_read": found.all})
+
+    return [Route("/t/{topology}/why", why), Route("/api/v1/t/{topology}/why", why_json)]
+
+
+async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, str]:
+    """The oldest messages that are not done, or why they are not known."""
+    try:
+        settings, outline = topics_of(state)
+    except ConfigError as error:
+        return None, str(error)
+    ask = partial(oldest_of, settings, outline, values=site.show_values)
+    return await site.read.answer(("oldest", state.name), ask)
 
 
 def topics_of(state: TopologyState) -> tuple[Settings, Outline]:

@@ -28,11 +28,6 @@ class MessageAnswer(msgspec.Struct, frozen=True):
     verdict: Verdict | None
     """Why it is not done; None if not all was read, so that it cannot be told."""
 
-    @property
-    def newest(self) -> Tree | None:
-        """The tree that counts, unless another one is asked for."""
-        return self.trees[-1] if self.trees else None
-
 
 class OldestAnswer(msgspec.Struct, frozen=True):
     """Of each partition, as far as it was read."""
