@@ -15,7 +15,7 @@ class Asked:
     """Answers by their names, each kept for five seconds; a question that is under way is waited for, not asked again."""
 
     def __init__(self, at_once: int) -> None:
-        """`at_once`: how many questions are asked at a time, in threads of their own, so that no look at what runs waits for them."""
+        """`at_once`: how many questions are asked at a time, in threads of their own: no look at what runs waits for them."""
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
 

@@ -35,8 +35,6 @@ class ShownRow(msgspec.Struct, frozen=True):
 class ShownTree(msgspec.Struct, frozen=True):
     """A tree."""
 
-    root: str
-    """16 hex digits."""
     attempt: int
     headline: str
     outcome: str
@@ -52,7 +50,7 @@ def shown_tree(tree: Tree, topology: Outline, *, values: bool) -> ShownTree:
     length = max([1, *(row.end or row.start for row in rows), (tree.ended or 0) - tree.begun])
     shown = [_shown(row, topology, length, values) for row in rows[:_MOST_ROWS]]
     left = len(rows) - len(shown)
-    return ShownTree(f"{tree.root:016x}", tree.attempt, headline(tree, topology), tree.outcome, shown, left)
+    return ShownTree(tree.attempt, headline(tree, topology), tree.outcome, shown, left)
 
 
 def _shown(row: Row, topology: Outline, length: int, values: bool) -> ShownRow:
