@@ -20,6 +20,8 @@ _PAGES = (
     "/t/wordcount/sources",
     "/t/wordcount/letters",
     "/t/wordcount/why",
+    "/t/wordcount/why?message=nonsense",
+    "/t/wordcount/m/sentences/0/1",
     "/t/nothing",
 )
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}

@@ -101,6 +101,20 @@ def test_a_page_whose_server_is_gone_says_so(open_page: OpenPage) -> None:
         expect(page.get_by_text("No connection to the page's server")).to_be_visible()
 
 
+def test_only_a_live_page_can_be_silent(open_page: OpenPage) -> None:
+    """One that was loaded once hears nothing, and is not without a connection for that."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        page = open_page("about:blank")
+        page.clock.install()
+        page.route("**/stream*", lambda route: route.abort())
+        for path, silent in ("", True), ("/sources", False), ("/why", False):
+            page.goto(f"{url}/t/words{path}")
+            page.wait_for_load_state("load")
+            page.clock.fast_forward(25_000)
+            page.clock.run_for(2_000)
+            expect(page.locator("#link")).to_be_visible() if silent else expect(page.locator("#link")).to_be_hidden()
+
+
 def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> None:
     """htmx without its extension would never connect."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:

@@ -100,6 +100,59 @@ def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage
     expect(rows).to_have_count(6)
     expect(rows.first).to_contain_text("of 'sentences'")
     assert int(rows.first.locator("td").nth(1).inner_text().replace(",", "")) > 0
+    expect(rows.get_by_role("link").first).to_have_attribute(
+        "href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$")
+    )
+
+
+def test_a_message_has_its_tree(
+    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+) -> None:
+    """Proven, with a row for each tuple, and nothing of what they hold."""
+    page = open_page(f"{running.page}/m/{running.engine.source}/0/3")
+    done = page.locator("#verdict", has_text=re.compile("^done"))
+    eventually(lambda: done.count() or (page.reload() and False), 60.0)
+    expect(page.locator("#headline")).to_contain_text(f"{running.engine.source}/0/3 attempt 1, root ")
+    expect(page.locator("#headline")).to_contain_text("✓ complete, proven (init ⊕")
+    rows = page.locator("#tree tbody tr")
+    expect(rows.first.get_by_role("rowheader")).to_have_text(re.compile(r"^sentences:\d+$"))
+    expect(rows.nth(1).get_by_role("rowheader")).to_have_text(re.compile(r"^split:\d+$"))
+    expect(page.locator("#tree")).to_contain_text("critical path")
+    assert all(float(rect.get_attribute("width") or 0) > 0 for rect in page.locator("#tree rect").all())
+    assert "moon" not in page.content()
+    assert violations(page) == []
+    told = page.request.get(f"{running.url}/api/v1/t/{running.name}/m/{running.engine.source}/0/3")
+    assert [tree["outcome"] for tree in told.json()["trees"]] == ["acked"]
+    assert told.json()["verdict"]["kind"] == "done"
+    assert "moon" not in told.text()
+
+
+def test_the_oldest_messages_that_are_not_done(
+    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+) -> None:
+    """Of each partition one, with a verdict and a link; from there to any other, and what is no message is said in words."""
+    running.engine.worker("sink-0").process.kill()  # it is dead for seconds, in which nothing is done
+    page = open_page(f"{running.page}/why")
+    rows = page.locator("#oldest tbody tr")
+    eventually(lambda: rows.count() or (page.reload() and False), 30.0)
+    assert violations(page) == []
+    told = page.request.get(f"{running.url}/api/v1/t/{running.name}/why").json()
+    assert set(told) == {"verdicts", "all_read"}
+    rows.first.get_by_role("link").click()
+    expect(page.locator("#verdict")).to_be_visible(timeout=_SEEN_MS)
+    page.get_by_role("link", name="why", exact=True).click()
+    form = page.get_by_label("A message, TOPIC/PARTITION/OFFSET")
+    form.fill("nonsense")
+    form.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text(
+        "nonsense: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"
+    )
+    form.fill(f"{running.engine.source}/77/0")
+    form.press("Enter")
+    expect(page.locator(".bad")).to_contain_text("has the partitions 0 to 5, but no 77", timeout=_SEEN_MS)
+    form.fill("elsewhere/0/0")
+    form.press("Enter")
+    expect(page.locator(".bad")).to_contain_text("reads the topic 'elsewhere'; they read")
 
 
 def test_dead_letters_are_listed_without_what_they_hold(
@@ -117,3 +170,6 @@ def test_dead_letters_are_listed_without_what_they_hold(
     expect(row).to_contain_text(f"{running.engine.source}/3/")
     assert "secret" not in page.content()
     assert violations(page) == []
+    row.get_by_role("link", name=f"{running.engine.source}/3/").click()
+    expect(page.locator("#verdict")).to_contain_text("dead letter", timeout=_SEEN_MS)
+    assert "secret" not in page.content()

@@ -23,6 +23,15 @@ def test_a_port_is_a_number(port: str) -> None:
         from_environment({"KSTORM_UI_PORT": port})
 
 
+def test_values_are_shown_only_if_that_is_said() -> None:
+    """By a word that leaves no doubt."""
+    assert not from_environment({}).show_values
+    assert not from_environment({"KSTORM_UI_SHOW_VALUES": "false"}).show_values
+    assert from_environment({"KSTORM_UI_SHOW_VALUES": "true"}).show_values
+    with pytest.raises(ConfigError, match="KSTORM_UI_SHOW_VALUES is 'yes': give true or false"):
+        from_environment({"KSTORM_UI_SHOW_VALUES": "yes"})
+
+
 def test_a_token_is_long_and_in_a_file(tmp_path: Path) -> None:
     """Without the space around it."""
     file = tmp_path / "token"

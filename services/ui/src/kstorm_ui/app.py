@@ -12,14 +12,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
-from kstorm_ui.pages import letters, login, sources, topologies, topology, why
+from kstorm_ui.pages import letters, login, message, sources, topologies, topology, why
 from kstorm_ui.security import Guard
 from kstorm_ui.site import HERE, Site
 
 
-def make_app(collector: Collector, token: str = "", user_header: str = "") -> ASGIApp:
+def make_app(collector: Collector, token: str = "", user_header: str = "", show_values: bool = False) -> ASGIApp:
     """The application, which runs the collector as long as it runs itself."""
-    site = Site(collector)
+    site = Site(collector, show_values)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -37,6 +37,7 @@ def make_app(collector: Collector, token: str = "", user_header: str = "") -> AS
         *sources.routes(site),
         *letters.routes(site),
         *why.routes(site),
+        *message.routes(site),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     errors: Any = {404: partial(login.not_found, site)}

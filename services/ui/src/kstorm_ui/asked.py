@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from kstorm.errors import KstormError
@@ -13,8 +14,10 @@ _KEPT_SECS: Final = 5.0
 class Asked:
     """Answers by their names, each kept for five seconds; a question that is under way is waited for, not asked again."""
 
-    def __init__(self) -> None:
-        self._asked: dict[object, tuple[float, asyncio.Task[Any]]] = {}
+    def __init__(self, at_once: int) -> None:
+        """`at_once`: how many questions are asked at a time, in threads of their own: no look at what runs waits for them."""
+        self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
 
     async def answer(self, name: object, ask: Callable[[], Any]) -> tuple[Any, str]:
         """The answer, and why there is none: empty if there is one."""
@@ -23,7 +26,7 @@ class Asked:
             key: each for key, each in self._asked.items() if now - each[0] < _KEPT_SECS or not each[1].done()
         }
         if name not in self._asked:
-            self._asked[name] = now, asyncio.create_task(asyncio.to_thread(ask))
+            self._asked[name] = now, asyncio.get_running_loop().run_in_executor(self._pool, ask)
         try:
             return await asyncio.shield(self._asked[name][1]), ""
         except KstormError as error:

@@ -31,6 +31,9 @@ class UiSettings:
     user_header: str = ""
     """A header with the user's name that a proxy in front sets, and takes away from requests that bring it: a request without it is
     refused. Empty: none."""
+    show_values: bool = False
+    """Whether pages of messages show what tuples hold, and the texts of errors, which may quote it. In the environment `true` or
+    `false`."""
 
     def token(self) -> str:
         """The token; empty if none is asked for. Raises `ConfigError` if the file has none that will do."""
@@ -56,6 +59,10 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             if not (text.isdigit() and int(text) < 65_536):
                 raise ConfigError(f"KSTORM_UI_PORT is {text!r}: give a port, such as {DEFAULT_PORT}, or 0 for any")
             values[name] = int(text)
+        elif name == "show_values":
+            if text not in ("true", "false"):
+                raise ConfigError(f"KSTORM_UI_SHOW_VALUES is {text!r}: give true or false")
+            values[name] = text == "true"
         else:
             values[name] = Path(text) if name in ("runs", "token_file") else text
     settings = UiSettings(**values)  # type: ignore[arg-type]

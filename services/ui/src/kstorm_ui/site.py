@@ -13,6 +13,7 @@ from kstorm_ui import texts, views
 from kstorm_ui.asked import Asked
 from kstorm_ui.collector import Collector
 from kstorm_ui.memory import Memory
+from kstorm_ui.sources import messages
 from kstorm_ui.windows import WINDOWS
 
 HERE: Final = Path(__file__).parent
@@ -21,9 +22,10 @@ HERE: Final = Path(__file__).parent
 class Site:
     """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
 
-    def __init__(self, collector: Collector) -> None:
-        self.collector = collector
-        self.asked = Asked()
+    def __init__(self, collector: Collector, show_values: bool = False) -> None:
+        self.collector, self.show_values = collector, show_values
+        self.asked = Asked(4)
+        self.read = Asked(2)  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -32,7 +34,7 @@ class Site:
             lstrip_blocks=True,
             finalize=texts.shown,
         )
-        self._templates.globals |= {"texts": texts, "views": views, "windows": WINDOWS}
+        self._templates.globals |= {"texts": texts, "views": views, "windows": WINDOWS, "limits": messages}
 
     def memory(self, request: Request) -> Memory:
         """Of the topology in the path. Raises `HTTPException` 404 if none of that name was seen."""
@@ -58,5 +60,5 @@ class Site:
 
 
 def json(value: Any, status: int = 200) -> Response:
-    """A value as an answer in JSON."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    """A value as an answer in JSON; what JSON has not as Python writes it."""
+    return Response(msgspec.json.encode(value, enc_hook=repr), status, media_type="application/json")

@@ -59,6 +59,11 @@ def path(*names: object) -> str:
     return "".join(f"/{quote(str(name), safe='')}" for name in names)
 
 
+def link(text: str, *names: object) -> Markup:
+    """A text that leads to a path of names."""
+    return Markup('<a href="{}">{}</a>').format(path(*names), printable(text))
+
+
 def shown(value: Any) -> Any:
     """What a template puts onto a page: no character that turns the order of what is read around."""
     if isinstance(value, Markup):

@@ -9,6 +9,7 @@ from kstorm.cli.source_log import Log, open_log
 from kstorm.errors import ConfigError
 from kstorm.inspect.facts import Message
 from kstorm.inspect.outline import Outline
+from kstorm.inspect.quiet import without_quotes
 from kstorm.inspect.tree import Tree
 from kstorm.inspect.verdict import Verdict
 from kstorm.inspect.verdict import why as judge
@@ -23,8 +24,10 @@ from kstorm.runtime.zookeeper.topologies import open_topologies
 class Asking:
     """As long as it is open. Raises `KstormError` if Kafka or ZooKeeper do not answer."""
 
-    def __init__(self, topology: Outline, spout: str, reading: Reading, log: TopicLog) -> None:
+    def __init__(self, topology: Outline, spout: str, reading: Reading, log: TopicLog, *, quotes: bool = True) -> None:
+        """`quotes`: whether texts of errors may be said, which may quote the message."""
         self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
+        self._quotes = quotes
         self._tracer = Tracer(topology, log)
         self._open = ExitStack()
 
@@ -76,4 +79,4 @@ class Asking:
             position=self._positions.get(place),
             emitted_to=newest,
         )
-        return judge(message, found, facts)
+        return judge(message, found, facts) if self._quotes else judge(message, *without_quotes(found, facts))

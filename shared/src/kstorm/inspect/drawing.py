@@ -24,7 +24,7 @@ def draw(tree: Tree, topology: Outline, values: bool = False, everything: bool =
     width = max(map(len, labels), default=0)
     for label, row in list(zip(labels, rows, strict=True))[:_MOST_ROWS]:
         end = f"{'–':>6}   " if row.end is None else f"{row.end:>6,} ms"
-        yield f"{label:<{width}}  {_bar(row, length)} {end}  {', '.join(_said(row, values))}".rstrip()
+        yield f"{label:<{width}}  {_bar(row, length)} {end}  {', '.join(said_of(row, values))}".rstrip()
     if len(rows) > _MOST_ROWS:
         yield f"… and {many(len(rows) - _MOST_ROWS, 'row')} more: --json has all of them"
     if any(row.critical for row in rows):
@@ -55,12 +55,18 @@ def outcome(tree: Tree, topology: Outline) -> str:
 
 
 def _label(row: Row, topology: Outline) -> str:
+    return f"{'  ' * row.depth}{name_of(row, topology)}"
+
+
+def name_of(row: Row, topology: Outline) -> str:
+    """`split:5`; `count ×8` of several."""
     if not row.depth:
         return topology.name_of(row.task or 0)
-    return f"{'  ' * row.depth}{row.component}{f' ×{row.count}' if row.task is None else f':{row.task}'}"
+    return f"{row.component}{f' ×{row.count}' if row.task is None else f':{row.task}'}"
 
 
-def _said(row: Row, values: bool) -> Iterator[str]:
+def said_of(row: Row, values: bool) -> Iterator[str]:
+    """What there is to say of a row beside its times. `values`: show what its tuple holds."""
     if row.mark:
         yield row.mark
     if not row.depth:

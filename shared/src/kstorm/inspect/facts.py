@@ -41,6 +41,8 @@ class Letter(NamedTuple):
 
     number: int
     reason: str
+    kind: str = ""
+    """Empty if it is not known."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):

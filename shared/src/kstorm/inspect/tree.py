@@ -58,6 +58,11 @@ class Tree(Struct):
         return None if self.init is None else self.init.origin
 
     @property
+    def attempt(self) -> int:
+        """Which attempt at its message it is, from 1; 0 if the init does not say."""
+        return self.origin.attempt if self.origin else 0
+
+    @property
     def fail(self) -> News | None:
         """Why it failed, if a task failed it: with a note if one came."""
         fails = [news for news in self.news if news.kind == "fail"]

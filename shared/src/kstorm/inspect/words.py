@@ -33,5 +33,5 @@ def many(count: int, what: str) -> str:
 
 def failure(note: Note, task: str) -> str:
     """` by split:5: ValueError: no such word (split.py:41)`."""
-    what = f": {note.type}: {note.message}" if note.type else ""
+    what = "".join(f": {text}" for text in (note.type, note.message) if text and note.type)
     return f" by {task}{what}{f' ({note.where})' if note.where else ''}"

@@ -1,16 +1,60 @@
-"""Why a message is not done."""
+"""Why messages are not done."""
+
+from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kstorm_ui.site import Site
+from kstorm.cli.tracing import parse_message
+from kstorm.errors import ConfigError
+from kstorm.inspect.outline import Outline
+from kstorm.runtime.service.settings import Settings
+from kstorm_ui import texts
+from kstorm_ui.settings import settings_of
+from kstorm_ui.site import Site, json
+from kstorm_ui.sources.messages import OldestAnswer, oldest_of
+from kstorm_ui.state import TopologyState
 
 
 def routes(site: Site) -> list[Route]:
-    """One page."""
+    """A page, where `?message=TOPIC/PARTITION/OFFSET` leads to that message, and the same as JSON."""
 
     async def why(request: Request) -> Response:
-        return site.page("why.html", state=site.memory(request).state)
+        state, asked = site.memory(request).state, request.query_params.get("message", "").strip()
+        page = partial(site.page, state=state, asked=asked)
+        if not asked:
+            found, problem = await _answer(site, state)
+            return page("why.html", found=found, problem=problem, wrong="")
+        try:
+            return RedirectResponse(texts.path("t", state.name, "m", *parse_message(asked)), 303)
+        except ConfigError as error:
+            return page("why.html", 400, found=None, problem="", wrong=str(error))
 
-    return [Route("/t/{topology}/why", why)]
+    async def why_json(request: Request) -> Response:
+        found, problem = await _answer(site, site.memory(request).state)
+        if found is None:
+            return json({"error": problem}, 503)
+        return json({"verdicts": found.verdicts, "all_read": found.all})
+
+    return [Route("/t/{topology}/why", why), Route("/api/v1/t/{topology}/why", why_json)]
+
+
+async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, str]:
+    """The oldest messages that are not done, or why they are not known."""
+    try:
+        settings, outline = topics_of(state)
+    except ConfigError as error:
+        return None, str(error)
+    ask = partial(oldest_of, settings, outline, values=site.show_values)
+    return await site.read.answer(("oldest", state.name), ask)
+
+
+def topics_of(state: TopologyState) -> tuple[Settings, Outline]:
+    """What it takes to read the topics of a topology. Raises `ConfigError` if that is not known."""
+    settings = settings_of(state.bootstrap, state.zookeeper)
+    if settings is None:
+        raise ConfigError("This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS")
+    if state.outline is None:
+        raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
+    return settings, state.outline

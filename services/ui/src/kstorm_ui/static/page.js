@@ -18,4 +18,5 @@ const live = () => { heard = Date.now(); link.hidden = true; };
 document.addEventListener("htmx:sse:after:message", live);
 document.addEventListener("htmx:sse:error", () => { link.hidden = false; });
 document.addEventListener("visibilitychange", () => { heard = Date.now(); });
-setInterval(() => { if (!document.hidden && Date.now() - heard > SILENCE_MS) link.hidden = false; }, 1000);
+// A page that is not live says nothing by itself, and is not old for that.
+if (document.querySelector("[hx-sse\\:connect]")) setInterval(() => { if (!document.hidden && Date.now() - heard > SILENCE_MS) link.hidden = false; }, 1000);

@@ -11,6 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from kstorm.core.dead_letters import decode_letter
 from kstorm.errors import BrokerError, FrameError
 from kstorm.inspect.facts import Facts, Letter, Message
+from kstorm.inspect.letters import kind_of
 from kstorm.inspect.outline import Outline, SpoutReading
 from kstorm.kafka.finished import FinishedRange, decode_range
 from kstorm.kafka.ports import Partition
@@ -124,7 +125,7 @@ def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[Message, Letter
     for value, number in _newest(topology.dead_letters_topic, log):
         with suppress(FrameError):
             letter = decode_letter(value)
-            yield Message(letter.topic, letter.partition, letter.offset), Letter(number, letter.reason)
+            yield Message(letter.topic, letter.partition, letter.offset), Letter(number, letter.reason, kind_of(letter))
 
 
 def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:

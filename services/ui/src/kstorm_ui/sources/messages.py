@@ -1,0 +1,78 @@
+"""Trees of messages, and why messages are not done: read from the topics, as `kstorm trace` and `kstorm why` do."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kstorm.cli.asking import Asking
+from kstorm.cli.tracing import reading
+from kstorm.inspect.facts import Message
+from kstorm.inspect.outline import Outline
+from kstorm.inspect.quiet import without_values
+from kstorm.inspect.tree import Tree
+from kstorm.inspect.verdict import Verdict
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.tracing.log import Budget, TopicLog
+from kstorm.runtime.tracing.tracer import Tracer
+
+MOST_BYTES: Final = 512_000_000
+MOST_SECS: Final = 20.0
+
+
+class MessageAnswer(msgspec.Struct, frozen=True):
+    """What is known of a message."""
+
+    trees: Sequence[Tree]
+    """Of its attempts, oldest first."""
+    verdict: Verdict | None
+    """Why it is not done; None if not all was read, so that it cannot be told."""
+
+
+class OldestAnswer(msgspec.Struct, frozen=True):
+    """Of each partition, as far as it was read."""
+
+    verdicts: Sequence[Verdict]
+    all: bool
+    """Whether all partitions were read."""
+
+
+def message_of(settings: Settings, topology: Outline, message: Message, *, values: bool) -> MessageAnswer:
+    """Of one message. `values`: with what tuples hold, and the texts of errors. Raises `KstormError` if there is no such
+    message, or it cannot be read."""
+    spout = _reader_of(topology, message.topic)
+    with (
+        TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log,
+        _asking(settings, topology, spout, log, values) as asking,
+    ):
+        asking.check(message)
+        trees = Tracer(topology, log).attempts(message)
+        verdict = None if log.budget.exhausted else asking.verdict(message, trees)
+    return MessageAnswer(trees if values else [without_values(tree) for tree in trees], verdict)
+
+
+def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestAnswer:
+    """The oldest message that is not done, of each partition of each spout that reads Kafka. Raises `KstormError` if there is no
+    such spout, or it cannot be read."""
+    topology.check_reader(None)
+    found: list[Verdict] = []
+    with TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log:
+        for spout in topology.readings:
+            with _asking(settings, topology, spout, log, values) as asking:
+                for message in asking.oldest():
+                    verdict = asking.verdict(message)
+                    if log.budget.exhausted:  # then it was made of a part of what there is
+                        return OldestAnswer(found, False)
+                    found.append(verdict)
+    return OldestAnswer(found, True)
+
+
+def _reader_of(topology: Outline, topic: str) -> str:
+    """Raises `ConfigError` if no spout reads the topic. Of several the first will do: a message has the trees of all of them."""
+    found = [spout for spout, reads in topology.readings.items() if reads.reads(topic)]
+    return found[0] if found else topology.reader_of(topic)  # which says what is read instead
+
+
+def _asking(settings: Settings, topology: Outline, spout: str, log: TopicLog, values: bool) -> Asking:
+    read = reading(topology, spout, settings, topology.readings[spout].config)
+    return Asking(topology, spout, read, log, quotes=values)

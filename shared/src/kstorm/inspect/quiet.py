@@ -1,0 +1,32 @@
+"""Trees and facts without what messages hold: for whoever may see where a message is, and not what it says."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kstorm.core.notes import Note
+from kstorm.inspect.facts import Facts
+from kstorm.inspect.tree import Tree
+
+
+def without_values(tree: Tree) -> Tree:
+    """Without the values of tuples, and without the texts of errors, which may quote them."""
+    return replace(
+        tree,
+        tuples={
+            edge: replace(tuple, sightings=[replace(seen, values=()) for seen in tuple.sightings])
+            for edge, tuple in tree.tuples.items()
+        },
+        news=[replace(one, note=_without_text(one.note)) for one in tree.news],
+        endings=[replace(ending, note=_without_text(ending.note)) for ending in tree.endings],
+    )
+
+
+def without_quotes(trees: Sequence[Tree], facts: Facts) -> tuple[Sequence[Tree], Facts]:
+    """The same for what a verdict is made of: of a dead letter its kind is left."""
+    letters = [letter._replace(reason=letter.kind or "of a kind that is not known") for letter in facts.letters]
+    return [without_values(tree) for tree in trees], replace(facts, letters=letters)
+
+
+def _without_text(note: Note | None) -> Note | None:
+    return None if note is None else replace(note, message="")

@@ -1,0 +1,29 @@
+"""What a page shows of a tree."""
+
+from kstorm.runtime.tracing.outlines import outline
+from kstorm.testing import FeederSpout
+from kstorm_ui.trees import BAR, shown_tree
+from tests.unit.inspect.rebuilding import End, Forgets, topology
+from tests.unit.inspect.test_verdict import tree_of
+
+_SHAPE = outline(topology(FeederSpout("sentence"), End()))
+
+
+def test_a_bar_is_within_its_place() -> None:
+    """However short it is; and the critical path is said in words."""
+    found = shown_tree(tree_of(End()), _SHAPE, values=False)
+    assert [row.name.partition(":")[0] for row in found.rows] == ["feeder", "split", "count", "count"]
+    assert [row.indent for row in found.rows] == [0, 1, 2, 2]
+    assert all(row.x >= 0 and row.width >= 2 and row.x + row.width <= BAR for row in found.rows)
+    assert [row.said.startswith("critical path") for row in found.rows] == [row.row.critical for row in found.rows]
+    assert any(row.row.critical for row in found.rows)
+
+
+def test_a_tuple_that_is_not_acked_reaches_to_the_end() -> None:
+    """And it says so."""
+    found = shown_tree(tree_of(Forgets()), _SHAPE, values=True)
+    (held,) = (row for row in found.rows if row.row.depth == 2 and row.row.end is None)
+    assert held.x + held.width == BAR
+    assert "not acked: the tree waits for it" in held.said
+    assert "moon" in held.said
+    assert "moon" not in "".join(row.said for row in shown_tree(tree_of(Forgets()), _SHAPE, values=False).rows)
