@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
-from kstorm_ui.pages import letters, login, message, sources, topologies, topology, why
+from kstorm_ui.pages import audit, events, letters, login, message, sources, topologies, topology, why
 from kstorm_ui.security import Guard
 from kstorm_ui.site import HERE, Site
 
@@ -36,6 +36,8 @@ def make_app(collector: Collector, token: str = "", user_header: str = "", show_
         *topology.routes(site),
         *sources.routes(site),
         *letters.routes(site),
+        *events.routes(site),
+        *audit.routes(site),
         *why.routes(site),
         *message.routes(site),
         Mount("/static", StaticFiles(directory=HERE / "static")),

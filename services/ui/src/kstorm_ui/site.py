@@ -1,5 +1,7 @@
 """What all pages share: the collector's memory, what is asked only when somebody looks, and the templates."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,11 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from kstorm_ui import texts, views
+from kstorm.runtime.service.settings import Settings
+from kstorm_ui import showing, texts, views
 from kstorm_ui.asked import Asked
 from kstorm_ui.collector import Collector
 from kstorm_ui.memory import Memory
+from kstorm_ui.settings import settings_of
 from kstorm_ui.sources import messages
+from kstorm_ui.state import TopologyState
 from kstorm_ui.windows import WINDOWS
 
 HERE: Final = Path(__file__).parent
@@ -34,7 +39,13 @@ class Site:
             lstrip_blocks=True,
             finalize=texts.shown,
         )
-        self._templates.globals |= {"texts": texts, "views": views, "windows": WINDOWS, "limits": messages}
+        self._templates.globals |= {
+            "limits": messages,
+            "showing": showing,
+            "texts": texts,
+            "views": views,
+            "windows": WINDOWS,
+        }
 
     def memory(self, request: Request) -> Memory:
         """Of the topology in the path. Raises `HTTPException` 404 if none of that name was seen."""
@@ -49,6 +60,15 @@ class Site:
         if memory.state.component(name) is None:
             raise HTTPException(404)
         return memory, name
+
+    async def ask_kafka(
+        self, name: object, state: TopologyState, ask: Callable[[Settings, str], Any]
+    ) -> tuple[Any, str]:
+        """What the topology's Kafka answers, under a name as `Asked` has it, and why there is no answer: empty if there is one."""
+        settings = settings_of(state.bootstrap, state.zookeeper)
+        if settings is None:
+            return None, "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS"
+        return await self.asked.answer((name, state.name), partial(ask, settings, state.name))
 
     def render(self, template: str, **values: Any) -> str:
         """A template's text."""

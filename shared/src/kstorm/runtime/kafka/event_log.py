@@ -19,9 +19,9 @@ def write_event(settings: Settings, topology: str, event: Event, within: float =
     return True
 
 
-def read_events(settings: Settings, topology: str) -> Iterator[Event]:
-    """All of them; what is none is left out. Raises `BrokerError`."""
-    for record in read_topic(settings, NamesOf(topology).events_topic):
+def read_events(settings: Settings, topology: str, first: int = 0) -> Iterator[Event]:
+    """Those from an offset on; what is none is left out. Raises `BrokerError`."""
+    for record in read_topic(settings, NamesOf(topology).events_topic, first):
         value = record.value()
         try:
             yield decode_event(value.encode() if isinstance(value, str) else value or b"")

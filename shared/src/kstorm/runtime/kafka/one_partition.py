@@ -29,6 +29,20 @@ def follow_topic(settings: Settings, topic: str) -> Iterator[Message | None]:
     return _records(settings, topic, 0)
 
 
+def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
+    """The first offset that Kafka has and the one behind the last; None if there is no such topic. Raises `BrokerError`."""
+    if not Admin(settings).partition_counts().get(topic):
+        return None
+    consumer = Consumer({**settings.client_config, "group.id": "kstorm-command", "enable.auto.commit": False})
+    try:
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ASK_SECS)
+    except KafkaException as error:
+        raise BrokerError(f"Kafka does not say how much {topic!r} has: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+    return first, end
+
+
 def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | None]:
     if not Admin(settings).partition_counts().get(topic):
         raise BrokerError(

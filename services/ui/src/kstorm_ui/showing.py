@@ -1,0 +1,135 @@
+"""What the pages show of dead letters and events, and what they leave out.
+
+The rule: nothing of a message's key, value and headers, and of an error its type and place: its text may quote the message.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kstorm.cli.letters import place_of
+from kstorm.events import Event
+from kstorm.inspect.letters import (
+    Group,
+    Numbered,
+    component_of,
+    fingerprint,
+    groups,
+    kind_of,
+)
+from kstorm_ui import texts
+
+_MOST_TEXT: Final = 2_000
+_BARS: Final = 24
+_HOUR_MS: Final = 3_600_000
+_NUMBERS: Final = re.compile(r"([0-9]+(?:, [0-9]+)*)(?: and [0-9,]+ more)?(?: \(|$)")
+_AGAIN: Final = "failed again"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which letters a page is to show; empty: all."""
+
+    kind: str = ""
+    component: str = ""
+    text: str = ""
+    group: str = ""
+
+    def of(self, letters: Iterable[Numbered]) -> list[Numbered]:
+        """Those. A text is looked for in what may be shown, in either case."""
+        text = self.text.casefold()
+        return [
+            one
+            for one in letters
+            if self.kind in ("", kind_of(one.letter))
+            and self.component in ("", component_of(one.letter))
+            and text in f"{error_of(one)}\n{place_of(one.letter)}".casefold()
+            and fingerprint(one.letter).startswith(self.group)
+        ]
+
+
+class Trend(msgspec.Struct, frozen=True):
+    """How many letters of a group came in each of the last 24 hours."""
+
+    bars: Sequence[int]
+
+    @property
+    def said(self) -> str:
+        """For who does not see it."""
+        return f"{sum(self.bars):,} in the last day, at most {max(self.bars):,} an hour"
+
+    @property
+    def heights(self) -> Sequence[tuple[int, int]]:
+        """Of each bar its place from the left and its height, of 20."""
+        most = max(self.bars)
+        return [(place * 4, max(2, round(20 * count / most))) for place, count in enumerate(self.bars) if count]
+
+
+def grouped(letters: Iterable[Numbered], now_ms: int) -> list[tuple[Group, Trend]]:
+    """The largest group first."""
+    letters = list(letters)
+    hours: dict[str, list[int]] = {}
+    for one in letters:
+        bars = hours.setdefault(fingerprint(one.letter), [0] * _BARS)
+        ago = (now_ms - one.letter.at) // _HOUR_MS
+        if 0 <= ago < _BARS:
+            bars[_BARS - 1 - ago] += 1
+    return [(group, Trend(hours[group.fingerprint])) for group in groups(letters)]
+
+
+def error_of(one: Numbered) -> str:
+    """What went wrong: type and place; empty if no error was raised."""
+    error = one.letter.error
+    if error is None:
+        return ""
+    return cut(f"{error.type} ({error.where})" if error.where else error.type)
+
+
+def facts(one: Numbered) -> Iterator[tuple[str, str]]:
+    """All that a letter has but its message, a name and a text each; what is empty is left out."""
+    return ((name, text) for name, text in _facts(one) if text)
+
+
+def _facts(one: Numbered) -> Iterator[tuple[str, str]]:
+    letter, error = one.letter, one.letter.error
+    yield "written", f"{texts.moment(letter.at / 1000)} UTC by {letter.component}, task {letter.task}"
+    yield "kind", kind_of(letter)
+    if error is not None:
+        yield "error", error_of(one)
+        yield "raised in", f"{error.component or '?'}, task {error.task}"
+    yield "its time", f"{texts.moment(letter.timestamp / 1000)} UTC" if letter.timestamp else ""
+    yield "attempts", str(letter.attempts or "")
+    yield "replays", str(letter.replays or "")
+    yield "roots", ", ".join(letter.roots)
+    yield "waited for", letter.waiting_on
+    yield "code", letter.version
+
+
+def has_coordinates(one: Numbered) -> bool:
+    """Whether it is a message of a source topic, which has a page of its own."""
+    letter = one.letter
+    return letter.offset >= 0 and letter.partition >= 0 and letter.row < 0
+
+
+def about(events: Iterable[Event], number: int, place: str) -> list[Event]:
+    """The events of a letter: those that name its number, and those of its message by its coordinates, if these are known."""
+    return [event for event in events if number in numbers_of(event) or (place and f"({place})" in event.what)]
+
+
+def numbers_of(event: Event) -> frozenset[int]:
+    """The letters that it names."""
+    if event.verb not in ("replay", "edit", "discard"):
+        return frozenset()
+    found = _NUMBERS.match(event.what)
+    return frozenset(map(int, found[1].split(", "))) if found else frozenset()
+
+
+def outcome_text(outcome: str) -> str:
+    """Of an event, without what an error may quote."""
+    return _AGAIN if outcome.startswith(f"{_AGAIN}: ") else cut(outcome)
+
+
+def cut(text: str) -> str:
+    """Not more than a page can bear."""
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -1,0 +1,68 @@
+"""The page of the audit over a real Kafka: gaps by their offsets, who skipped, and what became of the rest."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from playwright.sync_api import Page, expect
+
+from kstorm.kafka.finished import VERSION, FinishedRange, Skipped
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.service.settings import Settings
+from tests.ui.conftest import OpenPage
+from tests.ui.server import MadeUp, serving, topology
+
+EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
+
+
+@pytest.fixture(scope="module")
+def url(kafka: EmbeddedKafka) -> Iterator[str]:
+    """Where the pages are of a topology with three ranges, a gap and a skip."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic("audited.__finished", 1, 1)])["audited.__finished"].result(30)
+    skip = Skipped(40, 50, f"offsets set {EVIL}", "anna@laptop")
+    ranges = [made(0, 10), made(12, 40), made(40, 50, skip)]
+    settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
+    write_topic(settings, "audited.__finished", [(found.key, found.encode()) for found in ranges])
+    source = MadeUp(topology("audited", {"lines": "spout"}, [], bootstrap=kafka.bootstrap))
+    with serving(source) as found:
+        yield f"{found}/t/audited/audit"
+
+
+def made(start: int, end: int, *skipped: Skipped) -> FinishedRange:
+    """One dead letter and else acked, or all skipped."""
+    return FinishedRange(
+        v=VERSION,
+        reading="/kstorm/audited",
+        topic="orders",
+        partition=3,
+        start=start,
+        end=end,
+        n={"skipped": end - start} if skipped else {"acked": end - start - 1, "dead": 1},
+        skipped=[*skipped],
+        at=1_700_000_000_000,
+    )
+
+
+def test_the_audit_names_gaps_and_who_skipped(url: str, open_page: OpenPage) -> None:
+    """By offsets; what strangers wrote stays text."""
+    page = open_page(url)
+    expect(page.locator("#verdict")).to_contain_text("Some offsets are in no range: a rule of kstorm is broken")
+    row = page.locator("#accounts tbody tr")
+    expect(row).to_have_count(1)
+    cells = row.locator("td").all_inner_texts()
+    assert cells[:6] == ["3", "/kstorm/audited", "0", "10", "50", "10 to 11"]
+    assert cells[6:14] == ["36", "0", "2", "0", "10", "0", "0", "0"]
+    expect(page.locator("#skipped tbody tr")).to_contain_text("anna@laptop")
+    assert page.locator("img").count() == 0
+    assert "\u202e" not in page.content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_audit(
+    url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
+) -> None:
+    """With a gap and a skip on it."""
+    assert violations(open_page(url, color_scheme=scheme)) == []

@@ -1,0 +1,106 @@
+"""The pages of dead letters and events over a real Kafka: what they show, and what they hide."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kstorm.core.dead_letters import LetterError
+from kstorm.events import Event
+from kstorm.inspect.letters import fingerprint
+from kstorm.local.servers import EmbeddedKafka
+from kstorm.runtime.kafka.event_log import write_event
+from tests.integration.dead_letters import Letters
+from tests.ui.conftest import OpenPage
+from tests.ui.server import MadeUp, serving, topology
+
+EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
+
+
+@pytest.fixture(scope="module")
+def letters(kafka: EmbeddedKafka) -> Letters:
+    """Six letters, one of them with what a stranger wrote, and two events."""
+    letters = Letters(kafka, "desk")
+    letters.write(*map(letters.letter, range(3)), letters.strange(7))
+    told = LetterError(type=EVIL, message=f"no user 'SECRET' {EVIL}", component="price", task=2, where=EVIL)
+    letters.write(letters.letter(8, error=told, reason=EVIL, headers=[("h", "SECRET")], value=b"SECRET", key=b"SECRET"))
+    letters.write(letters.letter(9, topic="desk.count", row=2))
+    for event in (
+        Event(at=1, who=EVIL, verb="discard", what="0, 1 (group d487)", note=EVIL, outcome="2 discarded"),
+        Event(at=2, who="lines, task 1", verb="replay", what="4 (orders/3/8)", outcome="failed again: no 'SECRET'"),
+    ):
+        write_event(letters.settings, letters.name, event)
+    return letters
+
+
+@pytest.fixture(scope="module")
+def url(letters: Letters) -> Iterator[str]:
+    """Where the topology's pages are."""
+    components = {"lines": "spout", "price": "bolt"}
+    source = MadeUp(topology("desk", components, [("lines", "price")], bootstrap=letters.kafka.bootstrap))
+    with serving(source) as found:
+        yield f"{found}/t/desk"
+
+
+def test_letters_are_shown_in_groups_and_filtered(letters: Letters, url: str, open_page: OpenPage) -> None:
+    """By kind, component and text; a group leads to its letters, a letter to its own page."""
+    page = open_page(f"{url}/letters")
+    groups, rows = page.locator("#groups tbody tr"), page.locator("#letters tbody tr")
+    expect(groups).to_have_count(3)
+    expect(rows).to_have_count(6)
+    expect(groups.first).to_contain_text("ValueError")
+    expect(groups.first).to_contain_text("price.py:41")
+    page.get_by_label("Kind").select_option("undecodable")
+    page.get_by_role("button", name="Show").click()
+    expect(rows).to_have_count(1)
+    page.goto(f"{url}/letters?text=valueerror")
+    expect(rows).to_have_count(4)
+    page.get_by_role("link", name=fingerprint(letters.letter(0)), exact=True).click()
+    expect(rows).to_have_count(4)
+    page.get_by_role("link", name="2", exact=True).click()
+    expect(page.locator("#facts")).to_contain_text("orders/3/2")
+    expect(page.locator("main")).to_contain_text("What the message holds is not shown here")
+
+
+def test_a_letter_has_the_events_of_its_message(url: str, open_page: OpenPage) -> None:
+    """Also one that is there no longer."""
+    page = open_page(f"{url}/letters/4")
+    expect(page.locator("#history tbody tr")).to_have_count(1)
+    expect(page.locator("#history")).to_contain_text("failed again")
+    answer = page.goto(f"{url}/letters/999")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.locator("main")).to_contain_text("has no dead letter 999")
+
+
+@pytest.mark.parametrize("path", ["letters", "letters/4", "events"])
+def test_what_strangers_wrote_stays_text(url: str, open_page: OpenPage, path: str) -> None:
+    """Characters that turn the order around are shown; nothing that a message holds is there, and nothing that an error quotes."""
+    page = open_page(f"{url}/{path}")
+    assert page.locator("img").count() == 0
+    assert "\u202e" not in page.content()
+    assert "SECRET" not in page.content()
+    assert "<img src=x onerror=alert" in page.locator("main").inner_text()
+
+
+def test_events_are_filtered(url: str, open_page: OpenPage) -> None:
+    """By what was done and by text, but not by a text that is hidden."""
+    page = open_page(f"{url}/events?verb=replay&text=orders%2F3%2F8")
+    expect(page.locator("#events tbody tr")).to_have_count(1)
+    page.goto(f"{url}/events?text=SECRET")
+    expect(page.locator("#count")).to_have_text("0 events.")
+    page.goto(f"{url}/letters?text=SECRET")
+    expect(page.locator("#count")).to_contain_text("0 letters of 6")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_these(
+    url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
+) -> None:
+    """Nor where a letter is gone."""
+    page = open_page(f"{url}/letters", color_scheme=scheme)
+    found = []
+    for path in ("letters", "letters?text=nothing", "letters/4", "letters/999", "events"):
+        page.goto(f"{url}/{path}")
+        found += violations(page)
+    assert found == []

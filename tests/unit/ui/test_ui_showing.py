@@ -1,0 +1,67 @@
+"""What is said of letters and events, and what is left out."""
+
+from typing import Any
+
+from kstorm.core.dead_letters import DeadLetter, LetterError
+from kstorm.events import Event
+from kstorm.inspect.letters import Numbered
+from kstorm_ui.showing import Wanted, about, error_of, facts, grouped, numbers_of, outcome_text
+
+HOUR = 3_600_000
+
+
+def letter(number: int = 0, message: str = "no user 'anna' of 17", **changes: Any) -> Numbered:
+    parts: dict[str, Any] = {
+        "topology": "words",
+        "component": "lines",
+        "task": 1,
+        "reason": f"failed: {message}",
+        "topic": "in",
+        "partition": 3,
+        "offset": 100 + number,
+        "value": b"anna",
+        "headers": [("user", "anna")],
+        "at": 100 * HOUR,
+        "kind": "failed",
+        "error": LetterError(type="ValueError", message=message, component="price", task=2, where="price.py:41"),
+    }
+    return Numbered(number, DeadLetter(**{**parts, **changes}), b"k")
+
+
+def test_what_may_quote_the_message_is_left_out() -> None:
+    """The error's text, and the reason."""
+    assert error_of(letter()) == "ValueError (price.py:41)"
+    assert ("error", "ValueError (price.py:41)") in list(facts(letter()))
+    assert "anna" not in repr(list(facts(letter())))
+
+
+def test_nobody_finds_by_a_search_what_is_not_shown() -> None:
+    """Else a text could be tried letter by letter."""
+    assert Wanted(text="anna").of([letter()]) == []
+    assert Wanted(text="VALUEERROR").of([letter()]) == [letter()]
+    assert Wanted(text="in/3/100").of([letter(), letter(1)]) == [letter()]
+    assert Wanted(kind="failed", component="price").of([letter()]) == [letter()]
+    assert Wanted(component="lines").of([letter()]) == []
+
+
+def test_a_group_has_its_letters_by_the_hour() -> None:
+    """Of the last day; older ones count in the group, and have no bar."""
+    times = (100 * HOUR, 100 * HOUR - 1, 99 * HOUR, 50 * HOUR)
+    ((group, trend),) = grouped([letter(at=at) for at in times], 100 * HOUR)
+    assert (group.count, sum(trend.bars), trend.bars[-2:]) == (4, 3, [1, 2])
+    assert trend.heights[-1] == (92, 20)
+
+
+def test_events_of_a_letter_are_those_of_its_number_and_of_its_place() -> None:
+    """A message that failed again has a letter with another number."""
+    ordered = Event(at=1, who="a", verb="replay", what="1, 20, 3 (group 3f2a)")
+    ended = Event(at=2, who="lines, task 1", verb="replay", what="3 (in/3/103)", outcome="failed again: no 'x' 7")
+    more = Event(at=3, who="a", verb="discard", what="1, 2 and 40 more")
+    moved = Event(at=3, who="a", verb="offsets set", what="1")
+    assert [sorted(numbers_of(event)) for event in (ordered, ended, more, moved)] == [[1, 3, 20], [3], [1, 2], []]
+    events = [ordered, ended, more, moved]
+    assert about(events, 3, "") == [ordered, ended]
+    assert about(events, 9, "in/3/103") == [ended]
+    assert about(events, 9, "") == []
+    assert outcome_text(ended.outcome) == "failed again"
+    assert outcome_text("3 discarded") == "3 discarded"
