@@ -23,10 +23,9 @@ class Recent:
 
     def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place], patience: Iterable[float]) -> None:
         self._log, self._acker_topic, self._places = log, acker_topic, places
-        self.end = time.time() * 1000
-        """Unix time in ms: now."""
         longest = max(filter(isfinite, patience), default=0.0)
-        self.since = self.end - max(_SECS * 1000, longest) - _SLACK_MS
+        self.since = time.time() * 1000 - max(_SECS * 1000, longest) - _SLACK_MS
+        """Unix time in ms at which it begins, by this machine's clock; it ends where the logs do."""
         self._kept: list[Record] | None = None
         self._runs: list[tuple[OriginRun, int, Record]] | None = None
 

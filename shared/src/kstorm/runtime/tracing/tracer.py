@@ -107,11 +107,12 @@ class Tracer:
         places = self._news(gatherer.found.root, spout_task)
         patience = max(wait for task, wait in self._patience.items() if spout_task in (None, task))
         start, length = around - _SLACK_MS, _FIRST_SLICE_MS + _SLACK_MS
-        while start < latest and not self._log.budget.exhausted:
-            self._read(gatherer, places, start, min(start + length, latest))
+        end = min(around + patience, latest)
+        while start < end and not self._log.budget.exhausted:
+            self._read(gatherer, places, start, min(start + length, end))
             start, length = start + length, length * _MORE
-            renewed = max(_heard(gatherer.found, "reset"), default=around)
-            if build(gatherer.found).ended is not None or start > renewed + patience or start > self._recent.end:
+            end = min(max(_heard(gatherer.found, "reset"), default=around) + patience, latest)
+            if build(gatherer.found).ended is not None:
                 return
             if start >= self._recent.since and latest == inf:
                 for record in self._recent.records():

@@ -1,0 +1,120 @@
+"""The tracer reads no more than it takes, and finds what there is. On real servers: `tests/integration/test_trace.py`."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from kstorm.inspect.gather import Record
+from kstorm.inspect.waiting import waits_for
+from kstorm.runtime.tracing.log import Bounds, Budget, Place, Ranges, TopicLog
+from kstorm.runtime.tracing.outlines import outline
+from kstorm.runtime.tracing.tracer import Tracer
+from kstorm.testing import FeederSpout, LocalCluster
+from kstorm.topology import Bolt, Tuple
+from tests.unit.inspect.rebuilding import rebuilt, records, roots, topology
+
+BEGIN: Final = 1_700_000_000_000
+EVERY_MS: Final = 10_000
+HELD, FORGOTTEN = (9, 26), (5, 27)
+"""Sentences: the first two are acked ten or twenty seconds later. One of each lies in the last minute."""
+SAID: Final = (
+    dict.fromkeys(HELD, "under the sun") | dict.fromkeys(FORGOTTEN, "over the moon") | {10: "noon", 28: "noon"}
+)
+SENTENCES: Final = [SAID.get(number, "the cow jumped") for number in range(30)]
+
+
+class Log(TopicLog):
+    """Records in memory, and which of them were read."""
+
+    def __init__(self, found: Sequence[Record], places: Sequence[Place]) -> None:
+        self.budget = Budget(10**9, 60)
+        self._of: dict[Place, list[Record]] = {place: [] for place in places}
+        for record in found:
+            self._of[record.topic, record.partition].append(record)
+        self.read_from: list[Record] = []
+
+    def everything(self) -> list[Record]:
+        """In the order of time: one tree after the other."""
+        return sorted(self.read({place: self.bounds(place) for place in self._of}), key=lambda record: record.timestamp)
+
+    def look_again(self) -> None:
+        """They do not grow."""
+
+    def bounds(self, place: Place) -> Bounds:
+        return Bounds(0, len(self._of[place]))
+
+    def offsets_at(self, places: Sequence[Place], ms: float) -> dict[Place, int]:
+        return {place: sum(record.timestamp < int(ms) for record in self._of[place]) for place in places}
+
+    def read(self, ranges: Ranges) -> Iterator[Record]:
+        for place, (start, end) in ranges.items():
+            for record in self._of[place][start:end]:
+                self.read_from.append(record)
+                yield record
+
+
+class Holds(Bolt):
+    """Never acks `moon`, and acks `sun` when `noon` comes."""
+
+    def execute(self, tuple: Tuple) -> None:
+        if tuple["word"] == "sun":
+            self.sun = tuple
+        elif tuple["word"] != "moon":
+            self.collector.ack(tuple)
+        if tuple["word"] == "noon":
+            self.collector.ack(self.sun)
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[Log, Any]:
+    """Give the records of thirty sentences, ten seconds apart, and the topology."""
+    feeder = FeederSpout("sentence")
+    stamped: dict[tuple[str, int, int], Record] = {}
+    with LocalCluster(topology(feeder, Holds(), tasks=1)) as cluster:
+        for number, sentence in enumerate(SENTENCES):
+            feeder.feed([sentence], number)
+            cluster.run_until_idle()
+            for record in records(cluster):
+                stamped.setdefault(record[:3], record._replace(timestamp=BEGIN + number * EVERY_MS))
+        shape = cluster.topology
+        places = [(topic, partition) for topic, count in shape.topics().items() for partition in range(count)]
+        return Log(list(stamped.values()), places), shape
+
+
+@pytest.mark.parametrize("clock_ms", [0, -600_000, 600_000], ids=["right", "behind", "ahead"])
+@pytest.mark.parametrize("number", [0, *FORGOTTEN, *HELD, 20, len(SENTENCES) - 1])
+def test_what_is_read_is_enough(
+    told: tuple[Log, Any], number: int, clock_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a tree ended at once, ten seconds later or not at all, and whatever this machine's clock says."""
+    log, shape = told
+    now = BEGIN + len(SENTENCES) * EVERY_MS + clock_ms
+    monkeypatch.setattr(time, "time", lambda: now / 1000)
+    everything = log.everything()
+    root = roots(everything)[number]
+    whole = rebuilt(shape, everything, root)
+    tree = Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
+    assert tree.outcome == ("open" if number in FORGOTTEN else "acked")
+    assert (tree.outcome, tree.tuples.keys(), tree.proof) == (whole.outcome, whole.tuples.keys(), whole.proof)
+    assert waits_for(tree).unacked == waits_for(whole).unacked
+    assert bool(waits_for(tree).unacked) == (number in FORGOTTEN)
+
+
+@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (FORGOTTEN[0], 40_000)])
+def test_no_more_is_read_than_it_takes(
+    told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tree that ended what was written then, of one that is open as long as somebody waited for it; of tuples a moment."""
+    log, shape = told
+    monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
+    root = roots(log.everything())[number]
+    log.read_from.clear()
+    Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
+    begun = BEGIN + number * EVERY_MS
+    assert log.read_from
+    assert {record.timestamp for record in log.read_from} <= set(range(begun, begun + most_ms + 1, EVERY_MS))
+    topics = (shape.bolt_topic("split"), shape.bolt_topic("count"))
+    tuples = {record.timestamp for record in log.read_from if record.topic in topics}
+    assert tuples == {begun}
