@@ -3,6 +3,8 @@
 from kstorm_ui.settings import UiSettings
 from tests.chart.conftest import Objects, Render, one
 
+_PODS = (("Deployment", "wordcount-ui"), ("Deployment", "wordcount-sink"))
+_FILES = ("kafka", "tls", "zookeeper", "zookeeper-tls")
 _ON = {"ui": {"enabled": True, "existingSecret": {"name": "page"}}}
 
 
@@ -59,3 +61,30 @@ def test_its_service_finds_it_alone(render: Render) -> None:
     labels = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["metadata"]["labels"]
     assert one(objects, "Service", "wordcount-ui")["spec"]["selector"].items() <= labels.items()
     assert "kstorm.io/topology" not in labels
+
+
+def test_it_reaches_kafka_and_zookeeper_as_the_services_do(render: Render) -> None:
+    """With the same logins: who has a message, and where offsets are, it asks of both."""
+    objects = render(base="tls-sasl")
+    pods = [one(objects, *which)["spec"]["template"]["spec"] for which in _PODS]
+    logins = [
+        {each["name"]: each["value"] for each in pod["containers"][0]["env"] if _is_login(each["name"])} for pod in pods
+    ]
+    assert logins[0] == logins[1]
+    assert {"KSTORM_BOOTSTRAP_SERVERS", "KSTORM_ZOOKEEPER", "KSTORM_KAFKA_PROPERTIES_FILE"} <= logins[0].keys()
+    for key, found in (("volumes", pods), ("volumeMounts", [pod["containers"][0] for pod in pods])):
+        page, service = ([each for each in one[key] if each["name"] in _FILES] for one in found)
+        assert page == service
+        assert page
+
+
+def test_it_shows_values_only_if_told_to(render: Render) -> None:
+    """Pages of messages hide them else."""
+    for more, told in (({}, []), ({"showValues": True}, ["true"])):
+        pod = one(render({"ui": {**_ON["ui"], **more}}), "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
+        env = pod["containers"][0]["env"]
+        assert [each["value"] for each in env if each["name"] == "KSTORM_UI_SHOW_VALUES"] == told
+
+
+def _is_login(name: str) -> bool:
+    return name.startswith(("KSTORM_BOOTSTRAP", "KSTORM_KAFKA", "KSTORM_ZOOKEEPER"))

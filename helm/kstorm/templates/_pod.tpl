@@ -71,6 +71,11 @@ imagePullSecrets:
   value: /data
 - name: PYTHONPATH
   value: /topology
+{{- include "kstorm.logins" . }}
+{{- end -}}
+
+{{/* How to log in to both. */}}
+{{- define "kstorm.logins" -}}
 {{- with include "kstorm.kafkaProperties" . | fromJson }}
 - name: KSTORM_KAFKA_PROPERTIES
   value: {{ toJson . | quote }}
@@ -150,6 +155,11 @@ imagePullSecrets:
 - name: data
   mountPath: /data
 {{- include "kstorm.codeMount" . }}
+{{- include "kstorm.loginMounts" . }}
+{{- end -}}
+
+{{/* Where the files of the logins are: as mounts, and as volumes. */}}
+{{- define "kstorm.loginMounts" -}}
 {{- with .Values.kafka.existingSecret.name }}
 - name: kafka
   mountPath: /etc/kstorm/kafka
@@ -173,22 +183,7 @@ imagePullSecrets:
 - name: tmp
   emptyDir: {}
 {{- include "kstorm.codeVolume" . }}
-{{- with .root.Values.kafka.existingSecret.name }}
-- name: kafka
-  secret:
-    secretName: {{ . }}
-{{- end }}
-{{- with .root.Values.kafka.tls.existingSecret }}
-- name: tls
-  secret:
-    secretName: {{ . }}
-{{- end }}
-{{- with .root.Values.zookeeper.existingSecret.name }}
-- name: zookeeper
-  secret:
-    secretName: {{ . }}
-{{- end }}
-{{- include "kstorm.zookeeperTlsVolume" .root }}
+{{- include "kstorm.loginVolumes" .root }}
 {{- end -}}
 
 {{/* The code in a ConfigMap, where it is in one: as a mount, and as a volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}
@@ -234,4 +229,23 @@ httpGet:
   path: {{ .path }}
   port: http
 {{ toYaml .timing }}
+{{- end -}}
+
+{{- define "kstorm.loginVolumes" -}}
+{{- with .Values.kafka.existingSecret.name }}
+- name: kafka
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .Values.kafka.tls.existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with .Values.zookeeper.existingSecret.name }}
+- name: zookeeper
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- include "kstorm.zookeeperTlsVolume" . }}
 {{- end -}}
