@@ -159,13 +159,20 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
         ),
         (["trace", "--slowest", "1", "--since", "soon"], "--since soon: give an age such as 30s, 10m, 2h or 1d"),
         (
-            ["why", "--oldest", "--topology", "examples.wordcount.topology:topology"],
-            "the topology 'wordcount' has no topic",
+            ["why", "--oldest", "--topology", "examples.wordcount.topology:demo"],
+            "the topology 'never-installed' has no topic",
         ),
     ],
 )
-def test_mistakes_are_one_line(engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_mistakes_are_one_line(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
     """That names the thing and what to do."""
+    monkeypatch.setenv("WORDCOUNT_NAME", "never-installed")
     names = {"source": engine.source, "sink": engine.sink}
     err = run(capsys, *(word.format(**names) for word in words), code=2)
     assert said.format(**names) in err
