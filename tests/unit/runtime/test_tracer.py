@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import pytest
 
+from kstorm.inspect.facts import Message
 from kstorm.inspect.gather import Record
 from kstorm.inspect.waiting import waits_for
 from kstorm.runtime.tracing.log import Bounds, Budget, Place, Ranges, TopicLog
 from kstorm.runtime.tracing.outlines import outline
+from kstorm.runtime.tracing.recent import Recent
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import Bolt, Tuple
@@ -34,6 +36,9 @@ class Log(TopicLog):
         for record in found:
             self._of[record.topic, record.partition].append(record)
         self.read_from: list[Record] = []
+
+    def places(self, topic: str) -> list[Place]:
+        return [place for place in self._of if place[0] == topic]
 
     def everything(self) -> list[Record]:
         """In the order of time: one tree after the other."""
@@ -118,3 +123,17 @@ def test_no_more_is_read_than_it_takes(
     topics = (shape.bolt_topic("split"), shape.bolt_topic("count"))
     tuples = {record.timestamp for record in log.read_from if record.topic in topics}
     assert tuples == {begun}
+
+
+def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a topology waits for its trees: it is read whatever is asked, and once for all messages."""
+    log, shape = told
+    now = BEGIN + len(SENTENCES) * EVERY_MS
+    monkeypatch.setattr(time, "time", lambda: now / 1000)
+    recent = Recent(log, shape.acker_topic, log.places(shape.acker_topic))
+    log.read_from.clear()
+    for offset in range(3):
+        assert recent.begun(Message("elsewhere", 0, offset)) == []
+    stamps = [record.timestamp for record in log.read_from]
+    assert min(stamps) == now - 60_000
+    assert len(log.read_from) == len({record[:3] for record in log.read_from})

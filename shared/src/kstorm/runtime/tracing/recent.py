@@ -1,8 +1,7 @@
 """The last minute of what ackers heard and told: read once, and looked at for each message that is not done."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kstorm.core.origins import OriginRun
@@ -11,20 +10,17 @@ from kstorm.inspect.gather import Record
 from kstorm.inspect.origins import Begun, begun_in, runs_in
 from kstorm.runtime.tracing.log import Place, TopicLog
 
-_SECS: Final = 60.0
-_SLACK_MS: Final = 2000
+_LENGTH_MS: Final = 60_000
 _MOST_BYTES: Final = 256 * 1024 * 1024
 """Kept in memory; if it is more, it is read again each time."""
 
 
 class Recent:
-    """At least a minute, and so long that every tree which somebody still waits for has begun in it. `patience`: in ms, of spouts'
-    trees; one without an end does not count."""
+    """Always a minute, however long somebody waits for a tree: of what is older only so much is read as one message takes."""
 
-    def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place], patience: Iterable[float]) -> None:
+    def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place]) -> None:
         self._log, self._acker_topic, self._places = log, acker_topic, places
-        longest = max(filter(isfinite, patience), default=0.0)
-        self.since = time.time() * 1000 - max(_SECS * 1000, longest) - _SLACK_MS
+        self.since = time.time() * 1000 - _LENGTH_MS
         """Unix time in ms at which it begins, by this machine's clock; it ends where the logs do."""
         self._kept: list[Record] | None = None
         self._runs: list[tuple[OriginRun, int, Record]] | None = None
@@ -54,7 +50,7 @@ class Recent:
     def begun(self, message: Message) -> Sequence[Begun]:
         """The trees of a message that began in it."""
         if self._runs is None:
-            heard = [record for record in self.records() if record.topic == self._acker_topic]
+            heard = (record for record in self.records() if record.topic == self._acker_topic)
             self._runs = [(run, run.last, record) for record in heard for run in runs_in(record)]
         place, offset = (message.topic, message.partition), message.offset
         found = {

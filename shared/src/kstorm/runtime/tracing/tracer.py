@@ -47,7 +47,7 @@ class Tracer:
         self._log.look_again()
         self._inits: Sequence[Record] | None = None
         places = [*self._ackers, *(place for place, _ in self._completions())]
-        self._recent = Recent(self._log, self._topology.acker_topic, places, self._patience.values())
+        self._recent = Recent(self._log, self._topology.acker_topic, places)
 
     def attempts(self, message: Message) -> Sequence[Tree]:
         """The trees of a message, oldest first. There may be several of one attempt; there are none if it was not emitted, or so
