@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
     ConfigResource,
+    ConsumerGroupDescription,
     MemberDescription,
     ResourceType,
 )
@@ -94,17 +95,22 @@ class Admin:
 
     def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
         """Who is in these consumer groups; nobody in one that there is not. Raises `BrokerError` if Kafka does not say."""
-        found: dict[str, Sequence[MemberDescription]] = {}
+        described = self.described_groups(groups)
+        return {group: () if found is None else found.members for group, found in described.items()}
+
+    def described_groups(self, groups: Sequence[str]) -> dict[str, ConsumerGroupDescription | None]:
+        """What Kafka says of these consumer groups; None of one that there is not. Raises `BrokerError` if it does not say."""
+        found: dict[str, ConsumerGroupDescription | None] = {}
         for group, answer in self.client.describe_consumer_groups(list(groups), request_timeout=_TIMEOUT_SECS).items():
             try:
-                found[group] = answer.result().members
+                found[group] = answer.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                     servers = self._settings.bootstrap_servers
                     raise BrokerError(
                         f"Kafka at {servers} would not tell who is in the group {group!r}: {error.args[0].str()}"
                     ) from None
-                found[group] = ()
+                found[group] = None
         return found
 
     def _heard(self, error: KafkaError) -> None:

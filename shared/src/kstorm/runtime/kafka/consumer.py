@@ -25,6 +25,7 @@ from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.in_time import Caller
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.ownerless import Ownerless, asking
 from kstorm.runtime.kafka.releases import member_id
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.service.log import Logger
@@ -131,6 +132,7 @@ class TaskConsumer(threading.Thread):
         }
         self._consumer = Consumer(config)
         self._searches = Searches(config)
+        self._ownerless = Ownerless(asking(settings, group, topic), revoke_secs)
 
     # Called on the event loop.
 
@@ -188,12 +190,11 @@ class TaskConsumer(threading.Thread):
     def run(self) -> None:
         """Polls until `stop`."""
         try:
-            self._consumer.subscribe(
-                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-            )
+            self._join()
             while not self._stopping.is_set():
                 self._orders.serve()
                 self._turn()
+                self._look_for_ownerless()
             if self._leaves:
                 self._leave()
         except FencedError as error:
@@ -202,7 +203,20 @@ class TaskConsumer(threading.Thread):
             self._fatal(error)
         finally:
             self._searches.close()
+            self._ownerless.close()
             self._close()
+
+    def _join(self) -> None:
+        self.joined = False
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def _look_for_ownerless(self) -> None:
+        if found := self._ownerless.look(time.monotonic(), has_tasks=bool(self.assignment)):
+            self._log.warning("joins_anew", why=f"the group {self._group!r} gave tasks {sorted(found)} to nobody")
+            self._leave()
+            self._join()
 
     def _close(self) -> None:
         """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return after
@@ -306,6 +320,7 @@ class TaskConsumer(threading.Thread):
             # Tasks move in two rounds: in the first, which asks others to let go of them, none comes yet.
             self._waits_until = time.monotonic() + self._session_timeout_ms / 1000
             self.joined = True
+            self._ownerless.joined(time.monotonic())
         self.assignment.update(partitions)
         self.preparing.update(partitions)
         if partitions:
