@@ -107,10 +107,14 @@ class SplitWhole(BasicBolt):
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """Emits the words; raises at the word `bad`."""
         sentence, partition, offset = tuple.values
-        if "bad" in sentence:
+        if not self.accepts(sentence):
             raise ValueError(f"no such sentence: {sentence}")
         for position, word in enumerate(sentence.split()):
             collector.emit([word, partition, offset, position])
+
+    def accepts(self, sentence: str) -> bool:
+        """Whether it can be split."""
+        return "bad" not in sentence
 
 
 class ForgetsTheMoon(Bolt):
@@ -154,6 +158,28 @@ def forgetful(retry_limit: int = -1) -> Topology:
 def impatient() -> Topology:
     """The forgetful one, with no second attempt at a sentence."""
     return forgetful(retry_limit=0)
+
+
+class SplitOnceMended(SplitWhole):
+    """Takes the word `bad` once the file `KSTORM_TEST_MENDED` is there."""
+
+    def accepts(self, sentence: str) -> bool:
+        """As long as nobody has mended it, only what the other one takes."""
+        return super().accepts(sentence) or os.path.exists(os.environ["KSTORM_TEST_MENDED"])
+
+
+def mendable() -> Topology:
+    """Words with their lineage in headers; a sentence that cannot be split is given up at once."""
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
+    config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_limit=0)
+    builder = TopologyBuilder(name, _config())
+    builder.set_spout("sentences", KafkaSpout(config), 2).set_num_tasks(2)
+    builder.set_bolt("split", SplitOnceMended(), 1).set_num_tasks(2).shuffle_grouping("sentences")
+    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
+    write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
+    builder.set_bolt("sink", write, 1).shuffle_grouping("split")
+    return builder.build()
 
 
 class Slow(BasicBolt):
