@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import time
+from pathlib import Path
 
 from examples import diamond as diamonds
 from examples.wordcount import topology as wordcounts
@@ -165,7 +166,7 @@ class SplitOnceMended(SplitWhole):
 
     def accepts(self, sentence: str) -> bool:
         """As long as nobody has mended it, only what the other one takes."""
-        return super().accepts(sentence) or os.path.exists(os.environ["KSTORM_TEST_MENDED"])
+        return super().accepts(sentence) or Path(os.environ["KSTORM_TEST_MENDED"]).exists()
 
 
 def mendable() -> Topology:
