@@ -1,4 +1,4 @@
-"""Every block of Python in docs/testing.md and docs/trident.md runs, and its tests pass."""
+"""Every block of Python in docs/testing.md, docs/trident.md and docs/windows.md runs, and its tests pass."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def blocks(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("page", "tests"), [("testing.md", 18), ("trident.md", 3)])
+@pytest.mark.parametrize(("page", "tests"), [("testing.md", 18), ("trident.md", 3), ("windows.md", 2)])
 def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> None:
     """All of them, as one module of tests."""
     module = blocks((DOCS / page).read_text())

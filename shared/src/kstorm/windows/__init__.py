@@ -1,0 +1,17 @@
+"""Windows of tuples, by number and by time (Storm's windowed bolts)."""
+
+from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
+from kstorm.windows.collector import WindowCollector
+from kstorm.windows.extents import Count, Duration
+from kstorm.windows.settings import LATE_TUPLE
+from kstorm.windows.window import TupleWindow
+
+__all__ = [
+    "LATE_TUPLE",
+    "Count",
+    "Duration",
+    "StatefulWindowedBolt",
+    "TupleWindow",
+    "WindowCollector",
+    "WindowedBolt",
+]
