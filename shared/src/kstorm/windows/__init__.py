@@ -3,6 +3,7 @@
 from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.extents import Count, Duration
+from kstorm.windows.join import JoinBolt
 from kstorm.windows.settings import LATE_TUPLE
 from kstorm.windows.window import TupleWindow
 
@@ -10,6 +11,7 @@ __all__ = [
     "LATE_TUPLE",
     "Count",
     "Duration",
+    "JoinBolt",
     "StatefulWindowedBolt",
     "TupleWindow",
     "WindowCollector",
