@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import time
+from pathlib import Path
 
 from examples import diamond as diamonds
 from examples.wordcount import topology as wordcounts
@@ -154,6 +155,26 @@ def forgetful(retry_limit: int = -1) -> Topology:
 def impatient() -> Topology:
     """The forgetful one, with no second attempt at a sentence."""
     return forgetful(retry_limit=0)
+
+
+class MendedByAFile(BasicBolt):
+    """Knows the word `bad` as soon as there is the file `KSTORM_TEST_MENDED`."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Raises at the word until then."""
+        if "bad" in tuple["str"] and not Path(os.environ["KSTORM_TEST_MENDED"]).exists():
+            raise ValueError(f"no such word: {tuple['str']}")
+
+
+def mendable() -> Topology:
+    """Sentences that a bolt may not know, with no second attempt at any."""
+    name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
+    scheme = SchemeAsMultiScheme(StringScheme())
+    config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_limit=0)
+    builder = TopologyBuilder(name, _config())
+    builder.set_spout("sentences", KafkaSpout(config))
+    builder.set_bolt("words", MendedByAFile()).shuffle_grouping("sentences")
+    return builder.build()
 
 
 class Slow(BasicBolt):

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
-from tests.ui.waiting import arrives
+from tests.ui.waiting import arrives, press_until
 
 _PAGES = (
     "/",
@@ -141,12 +141,3 @@ def test_without_scripts_the_figures_are_there(url: str, open_page: OpenPage) ->
     page = open_page(f"{url}/t/wordcount", java_script_enabled=False)
     expect(page.locator("#components tbody tr")).to_have_count(4)
     expect(page.locator("#components")).to_contain_text("KeyError in task 0 (1 min ago)")
-
-
-def press_until(page: Page, key: str, wanted: object) -> None:
-    """Presses a key until something has the focus."""
-    for _ in range(60):
-        page.keyboard.press(key)
-        if wanted.evaluate("found => found === document.activeElement"):  # type: ignore[attr-defined]
-            return
-    pytest.fail(f"{wanted} is not reached by {key}")
