@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from kstorm.events import Event
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
+from kstorm.runtime.kafka.one_partition import bounds
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui.settings import ACTIONS
 from tests.conftest import Eventually
@@ -46,22 +47,29 @@ def running(
 def fresh_letters(running: Running, mended: Path, eventually: Eventually) -> Callable[..., None]:
     """Return a function that has messages become dead letters, and the bolt know all words after that."""
 
+    def written() -> int:
+        return (bounds(settings_of(running), f"{running.name}.__dead_letters") or (0, 0))[1]
+
     def make(*messages: bytes) -> None:
         mended.unlink(missing_ok=True)
-        before = running.engine.total("sentences", "dead_letters")
+        before = written()
         producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
         for message in messages:
             producer.produce(running.engine.source, message, partition=0)
         assert producer.flush(30) == 0
-        eventually(lambda: running.engine.total("sentences", "dead_letters") >= before + len(messages), 60.0)
+        eventually(lambda: written() >= before + len(messages), 60.0)
         mended.touch()
 
     return make
 
 
+def settings_of(running: Running) -> Settings:
+    return Settings(topology="", bootstrap_servers=running.engine.bootstrap)
+
+
 def events(running: Running) -> list[Event]:
     """All that are noted."""
-    return list(read_events(Settings(topology="", bootstrap_servers=running.engine.bootstrap), running.name))
+    return list(read_events(settings_of(running), running.name))
 
 
 def shown_letters(page: Page, running: Running, count: int, eventually: Eventually) -> None:

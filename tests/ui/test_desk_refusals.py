@@ -114,7 +114,7 @@ def test_an_action_is_put_down_to_whom_the_proxy_names(letters: Letters) -> None
     source = made_up(letters.kafka.bootstrap, letters.name)
     token = "a token of some length"
     for number, given, header, headers in (
-        ("0", "", "X-User", {"X-User": "anna"}),
+        ("0", "", "X-User", {"X-User": "zoë".encode().decode("latin-1")}),
         ("1", token, "", {"Authorization": f"Bearer {token}"}),
     ):
         with serving(source, given, header, actions=frozenset({"discard"})) as found:
@@ -123,7 +123,7 @@ def test_an_action_is_put_down_to_whom_the_proxy_names(letters: Letters) -> None
             assert answer == (303, f"/t/{letters.name}/letters/{number}")
     noted = read_events(letters.settings, letters.name)
     assert [(event.who, event.verb, event.what, event.note, event.outcome) for event in noted] == [
-        ("anna, by the page", "discard", "0", "gone", "1 discarded"),
+        ("zoë, by the page", "discard", "0", "gone", "1 discarded"),
         ("the page, from 127.0.0.1", "discard", "1", "gone", "1 discarded"),
     ]
 

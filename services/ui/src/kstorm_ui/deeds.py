@@ -25,7 +25,9 @@ FAILED: Final = "failed"
 class Deed:
     """One of them. A thread of its own does it, and writes here; everybody reads."""
 
-    def __init__(self, verb: str, what: str, who: str, closing: threading.Event) -> None:
+    def __init__(
+        self, verb: str, what: str, who: str, closing: threading.Event, ended: Callable[[], None] = lambda: None
+    ) -> None:
         self.verb, self.what, self.who = verb, what, who
         self.begun = time.time()
         self.state = UNDER_WAY
@@ -33,7 +35,7 @@ class Deed:
         """What it waits for, and then what came of it."""
         self.over = threading.Event()
         """Set once it is done or has failed."""
-        self._closing = closing
+        self._closing, self._ended = closing, ended
 
     def wait(self, look: Callable[[], str], secs: float) -> str:
         """As `kstorm.cli.waiting.Wait`. Raises `ControlError` if the page ends meanwhile."""
@@ -54,6 +56,7 @@ class Deed:
         if not self.over.is_set():
             self.state = state
         self.said = said
+        self._ended()
         self.over.set()
 
 
@@ -62,7 +65,7 @@ Act = Callable[[Deed], str]
 
 
 class Deeds:
-    """Of all topologies. `ended` is called when one is over, by whichever thread did it."""
+    """Of all topologies. `ended` is called before anybody is told that one is over, by whichever thread did it."""
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._ended = ended
@@ -83,7 +86,7 @@ class Deeds:
                     f"{other.who} has begun to {verb}{other.what and f' {other.what}'} at {texts.moment(other.begun)} UTC, and "
                     "that is under way: wait until it is over"
                 )
-        deed = Deed(verb, what, who, self._closing)
+        deed = Deed(verb, what, who, self._closing, self._ended)
         kept.insert(0, deed)
         for old in [each for each in kept[MOST_KEPT:] if each.over.is_set()]:
             kept.remove(old)
@@ -107,5 +110,3 @@ class Deeds:
         except Exception as error:
             log.exception("%s %s", deed.verb, deed.what)
             deed.end(FAILED, f"{type(error).__name__}: the page's log has more of it")
-        finally:
-            self._ended()

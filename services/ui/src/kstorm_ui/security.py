@@ -102,8 +102,8 @@ def who_asks(request: Request, user_header: str, token: str) -> str:
     """Whom an action is put down to: whom the proxy names, else from where the token was given, else who runs the page, which only
     this machine reaches then."""
     if user_header:
-        name = request.headers.get(user_header, "")[:_MOST_NAME]
-        return f"{name}, by the page"
+        name = request.headers.get(user_header, "").encode("latin-1").decode(errors="replace")
+        return f"{name[:_MOST_NAME]}, by the page"
     if token:
         return f"the page, from {request.client.host if request.client else '?'}"
     return f"{operator()}, by the page"
