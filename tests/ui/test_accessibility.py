@@ -22,6 +22,8 @@ _PAGES = (
     "/t/wordcount/why",
     "/t/wordcount/why?message=nonsense",
     "/t/wordcount/m/sentences/0/1",
+    "/t/wordcount/do/drain",
+    "/t/wordcount/do/scale",
     "/t/nothing",
 )
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
@@ -46,7 +48,7 @@ def made_up() -> MadeUp:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the page over it is."""
-    with serving(made_up()) as found:
+    with serving(made_up(), actions=frozenset({"drain"})) as found:
         yield found
 
 

@@ -171,7 +171,7 @@ def test_a_message_gets_another_value(
     """What is no text begins empty. A value that fails again is in the new letter, to the byte; one that does not is processed."""
     fresh_letters(b"no text: \xff")
     mended.unlink()
-    page = open_page(running.page)
+    page = open_page(running.page, color_scheme="dark")
 
     def edit(value: str, before: str) -> None:
         shown_letters(page, running, 1, eventually)

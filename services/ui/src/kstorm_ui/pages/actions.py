@@ -86,7 +86,7 @@ class _Pages:
 
 def _back(state: TopologyState, done: Ordered) -> str:
     if done.meant is None:
-        return texts.path("t", state.name)
+        return f"{texts.path('t', state.name)}#deeds"  # which are far down there
     if done.meant.number is None:
         return texts.path("t", state.name, "letters")
     return texts.path("t", state.name, "letters", done.meant.number)
