@@ -111,6 +111,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"ui": {"enabled": True}}, "ui.enabled needs a login"),
     ("prod", {"ui": {"existingSecret": {"name": "page"}}}, "ui.existingSecret.name and ui.userHeader are both set"),
     ("prod", {"ui": {"serviceAccount": {"create": False}}}, "ui.serviceAccount.create is false"),
+    ("minimal", {"ui": {"enabled": True, "actions": ["drain"]}}, "ui.enabled needs a login"),
+    ("prod", {"ui": {"actions": ["edit"], "showValues": False}}, "ui.actions has edit, whose form shows what a message holds"),
 ]  # fmt: skip
 
 

@@ -16,6 +16,9 @@
 {{- if and .existingSecret.name .userHeader -}}
 {{- $wrong = append $wrong "ui.existingSecret.name and ui.userHeader are both set: keep the login that you mean" -}}
 {{- end -}}
+{{- if and (has "edit" .actions) (not .showValues) -}}
+{{- $wrong = append $wrong "ui.actions has edit, whose form shows what a message holds: set ui.showValues to true, or leave edit out" -}}
+{{- end -}}
 {{- if and .enabled (not .serviceAccount.create) (not .serviceAccount.name) -}}
 {{- $wrong = append $wrong "ui.serviceAccount.create is false: name the account that there is in ui.serviceAccount.name" -}}
 {{- end -}}
