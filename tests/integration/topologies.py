@@ -177,7 +177,7 @@ def mendable() -> Topology:
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_limit=0)
     builder = TopologyBuilder(name, _config())
-    builder.set_spout("sentences", KafkaSpout(config), 2).set_num_tasks(2)
+    builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
     builder.set_bolt("split", SplitOnceMended(), 1).set_num_tasks(2).shuffle_grouping("sentences")
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
