@@ -12,9 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.exec_stub import run_here
+from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
-from tests.kubernetes_stub import KubernetesStub
 
 REFERENCE = "tests.integration.topologies:forgetful"
 SENTENCES = 3000
@@ -189,13 +188,7 @@ def test_from_a_kubeconfig_alone(
     """A pod of the topology is asked, which has addresses and code; both commands, with their options."""
     name = engine.processes.topology.name
     pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
-    with KubernetesStub() as stub:
-        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
-            stub.add(component, kind, topology=name)
-        stub.on_exec = run_here(pod)
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
-        for variable in ("KSTORM_ZOOKEEPER", "KSTORM_BOOTSTRAP_SERVERS", "KSTORM_TOPOLOGY"):
-            monkeypatch.delenv(variable)
+    with from_kubeconfig(tmp_path, monkeypatch, name, variables=pod):
         said = run(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
         assert "executed by count-0 (committed) and neither acked nor failed" in said
         tree = run(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
