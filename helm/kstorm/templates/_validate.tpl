@@ -9,6 +9,17 @@
 {{- if .Values.pipeline.enabled -}}
 {{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
 {{- end -}}
+{{- with .Values.tracing.otlp -}}
+{{- if and .existingSecret.name (not .endpoint) -}}
+{{- $wrong = append $wrong "tracing.otlp.existingSecret is set, but tracing.otlp.endpoint is not: name the collector, or leave both out" -}}
+{{- end -}}
+{{- if and .slowerThan .slowestShare -}}
+{{- $wrong = append $wrong "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set: keep the one that you mean" -}}
+{{- end -}}
+{{- if and .endpoint (not $.Values.ackers.tasks) -}}
+{{- $wrong = append $wrong "tracing.otlp.endpoint is set, but without ackers (ackers.tasks) nothing tells what became of tuples: leave it out" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.ui -}}
 {{- if and .enabled (not .existingSecret.name) (not .userHeader) -}}
 {{- $wrong = append $wrong "ui.enabled needs a login: name a Secret with a token in ui.existingSecret.name, or the header of a proxy in front in ui.userHeader" -}}
@@ -95,6 +106,8 @@
 {{- $wrong := list -}}
 {{- $reserved := dict "acker" "the ackers" "prepare" "the Job" "topology" "the code" "test" "the test" -}}
 {{- if .Values.dev.enabled -}}{{- $reserved = merge $reserved (dict "kafka" "Kafka" "zookeeper" "ZooKeeper") -}}{{- end -}}
+{{- if .Values.ui.enabled -}}{{- $reserved = merge $reserved (dict "ui" "the page") -}}{{- end -}}
+{{- if .Values.tracing.otlp.endpoint -}}{{- $reserved = merge $reserved (dict "traces" "the pod of tracing.otlp") -}}{{- end -}}
 {{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline" "maintain" "its CronJob" "audit" "its CronJob") -}}{{- end -}}
 {{- $taken := dict -}}
 {{- range $id, $_ := .Values.components -}}
