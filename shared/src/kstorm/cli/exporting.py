@@ -20,8 +20,8 @@ from kstorm.inspect.outcomes import FAILED, SLOW, TIMED_OUT, Outcome, Outcomes
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.words import clock, many, span
 from kstorm.runtime.tracing.log import Budget, TopicLog
-from kstorm.runtime.tracing.several import read_trees
 from kstorm.runtime.tracing.tail import Marks, Tail
+from kstorm.runtime.tracing.trees import read_trees
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
