@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from kstorm.cli.__main__ import main
 from kstorm.kafka.traceparent import parse
 from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget
+from kstorm.runtime.tracing.tail import Marks
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
@@ -186,9 +189,9 @@ def _header(engine: Engine) -> tuple[int, str]:
 class Following:
     """`kstorm export-traces --follow` as a process of its own."""
 
-    def __init__(self, url: str, **settings: str) -> None:
+    def __init__(self, url: str, *words: str, **settings: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url],
+            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | settings,
@@ -229,6 +232,16 @@ def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventua
         assert "what ended since" in following.first_line()
         eventually(lambda: second in collector.messages(), 60)
         following.end()
+
+
+def test_what_ended_too_long_ago_is_left_out(engine: Engine, eventually: Eventually, collector: OtlpCollector) -> None:
+    """If somebody follows: news are wanted first, and it is said how many were left out."""
+    begun = int(time.time() * 1000)
+    marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
+    following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
+    eventually(lambda: (marks.load() or 0) > begun, 120)
+    assert re.search(r": 0 trees sent; [1-9]\d* left out, older than 1.0 s\n", following.end())
+    assert not collector.spans
 
 
 def test_a_topology_that_is_not_installed_is_waited_for(

@@ -11,7 +11,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
+from kstorm.inspect.facts import Message
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.tracing.outlines import outline
+from kstorm_ui.sources.messages import message_of, oldest_of
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 
@@ -194,6 +198,23 @@ def test_from_a_kubeconfig_alone(
         tree = run(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
         assert "◆ not acked: the tree waits for it" in tree
         assert "'moon'" in tree
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_page_says_what_messages_hold_only_if_it_may(
+    engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
+) -> None:
+    """Neither of a message nor of the oldest ones: not what tuples hold, and not what an error quotes."""
+    settings = Settings(topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect)
+    shape = outline(engine.processes.topology)
+    answer = message_of(settings, shape, Message(engine.source, *place(BAD)), values=values)
+    oldest = oldest_of(settings, shape, values=values)
+    assert answer.verdict is not None
+    assert "ValueError" in answer.verdict.said
+    assert ("this is bad" in answer.verdict.said) is values
+    assert ("this is bad" in repr(oldest.verdicts)) is values
+    assert ("this is bad" in repr(answer.trees)) is values
+    assert len(oldest.verdicts) == 2
 
 
 def test_a_queue_that_nobody_reads(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
