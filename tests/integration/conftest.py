@@ -5,8 +5,10 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.zookeeper.topologies import spouts_path
 from tests.chaos.proxy import Proxy
 from tests.integration.kafka_topic import Topic
 
@@ -33,3 +35,14 @@ def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
     made = Topic(topic_prefix, kafka)
     yield made
     made.close()
+
+
+@pytest.fixture
+def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
+    """Give a client of ZooKeeper that has made the topology's node, as its spouts do."""
+    found = KazooClient(zookeeper.connect)
+    found.start(30)
+    found.ensure_path(spouts_path(topic_prefix))
+    yield found
+    found.stop()
+    found.close()

@@ -16,7 +16,6 @@ from kstorm.runtime.zookeeper.topologies import (
     deactivated_path,
     read_deactivation,
     report_path,
-    spouts_path,
     topology_path,
 )
 from tests.exec_stub import run_here
@@ -32,17 +31,6 @@ def cluster(
     variables = {"KSTORM_ZOOKEEPER": zookeeper.connect}
     with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, variables=variables) as stub:
         yield stub
-
-
-@pytest.fixture
-def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
-    """Give one that has made the topology's node, as its spouts do."""
-    found = KazooClient(zookeeper.connect)
-    found.start(30)
-    found.ensure_path(spouts_path(topic_prefix))
-    yield found
-    found.stop()
-    found.close()
 
 
 def run(*words: str) -> object:

@@ -109,7 +109,7 @@ def test_what_is_read_is_enough(
     assert bool(waits_for(tree).unacked) == (number in FORGOTTEN)
 
 
-@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (FORGOTTEN[0], 40_000)])
+@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)])
 def test_no_more_is_read_than_it_takes(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
