@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +13,14 @@ from kstorm.cli.letters import record_of
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.inspect.letters import fingerprint, left
 from kstorm.kafka.orders import Order, decode_order
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
+from tests.integration.conftest import RunTopology
 from tests.integration.dead_letters import SECRET, Letters
-from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words
 
 Command = Callable[..., tuple[object, str, str]]
 
@@ -125,15 +125,9 @@ def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
 
 
 @pytest.fixture
-def engine(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Engine]:
+def engine(run_topology: RunTopology) -> Iterator[Engine]:
     """Give a word count at work."""
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as found:
+    with run_topology("wordcount") as found:
         yield found
 
 

@@ -17,6 +17,7 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.outlines import outline
 from kstorm_ui.sources.messages import message_of, oldest_of
 from tests.from_kubeconfig import from_kubeconfig
+from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 
 REFERENCE = "tests.integration.topologies:forgetful"
@@ -259,15 +260,13 @@ def test_exactly_once(
 
 
 def test_each_attempt_at_a_message(
+    run_topology: RunTopology,
     kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The first one failed half-way, the second is complete; each can be asked for, with several ackers too."""
-    with running("traced", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("traced") as engine:
         monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
         monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:traced")
         engine.produce(map(sentence, range(60)))
