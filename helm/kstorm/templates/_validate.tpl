@@ -9,17 +9,6 @@
 {{- if .Values.pipeline.enabled -}}
 {{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
 {{- end -}}
-{{- with .Values.tracing.otlp -}}
-{{- if and .existingSecret.name (not .endpoint) -}}
-{{- $wrong = append $wrong "tracing.otlp.existingSecret is set, but tracing.otlp.endpoint is not: name the collector, or leave both out" -}}
-{{- end -}}
-{{- if and .slowerThan .slowestShare -}}
-{{- $wrong = append $wrong "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set: keep the one that you mean" -}}
-{{- end -}}
-{{- if and .endpoint (not $.Values.ackers.tasks) -}}
-{{- $wrong = append $wrong "tracing.otlp.endpoint is set, but without ackers (ackers.tasks) nothing tells what became of tuples: leave it out" -}}
-{{- end -}}
-{{- end -}}
 {{- with .Values.ui -}}
 {{- if and .enabled (not .existingSecret.name) (not .userHeader) -}}
 {{- $wrong = append $wrong "ui.enabled needs a login: name a Secret with a token in ui.existingSecret.name, or the header of a proxy in front in ui.userHeader" -}}
@@ -189,6 +178,17 @@
 {{- end -}}
 {{- if and .message (contains "{marker}" .expect) (not (contains "{marker}" .message)) -}}
 {{- $wrong = append $wrong "test.expect has {marker}, but test.message has not: it could not come out" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.tracing.otlp -}}
+{{- if and .existingSecret.name (not .endpoint) -}}
+{{- $wrong = append $wrong "tracing.otlp.existingSecret is set, but tracing.otlp.endpoint is not: name the collector, or leave both out" -}}
+{{- end -}}
+{{- if and .slowerThan .slowestShare -}}
+{{- $wrong = append $wrong "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set: keep the one that you mean" -}}
+{{- end -}}
+{{- if and .endpoint (not $.Values.ackers.tasks) -}}
+{{- $wrong = append $wrong "tracing.otlp.endpoint is set, but without ackers (ackers.tasks) nothing tells what became of tuples: leave it out" -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}
