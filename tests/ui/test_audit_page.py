@@ -60,6 +60,15 @@ def test_the_audit_names_gaps_and_who_skipped(url: str, open_page: OpenPage) -> 
     assert "\u202e" not in page.content()
 
 
+def test_its_json_has_the_same(url: str, open_page: OpenPage) -> None:
+    """A partition by its offsets."""
+    told = open_page(url).request.get(url.replace("/t/", "/api/v1/t/")).json()
+    [account] = told["partitions"]
+    assert (account["partition"], account["start"], account["end"], account["gaps"]) == (3, 0, 50, [[10, 12]])
+    assert account["counts"] == {"acked": 36, "dead": 2, "skipped": 10}
+    assert [skip["who"] for skip in account["skipped"]] == ["anna@laptop"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_the_audit(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str

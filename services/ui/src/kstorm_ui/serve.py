@@ -72,6 +72,7 @@ def _listen(settings: UiSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen()  # who comes before the server is up waits, as it is said then where it is
     except OSError as error:
         listener.close()
         raise ConfigError(
