@@ -91,6 +91,15 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     assert executed(page, "count") >= before
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
+    page.get_by_role("link", name="Log of count-0").click()
+    newest, past = page.locator("pre").all_inner_texts()
+    assert ("--- count-0, start 1: " in past, "start 2: " in past, "--- count-0, start 2: " in newest) == (
+        True,
+        False,
+        True,
+    )
+    told = page.request.get(page.url.replace("/t/", "/api/v1/t/")).json()
+    assert [life["name"] for life in told["lives"]] == ["start 2", "start 1"]
 
 
 def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage, eventually: Eventually) -> None:

@@ -10,11 +10,15 @@ from kstorm.errors import AbsentError, BrokerError, KstormError
 from kstorm_ui import stream
 from kstorm_ui.asked import Asked
 from kstorm_ui.collector import Collector
+from kstorm_ui.sources.logs import Life
 from kstorm_ui.sources.report import TopologyReport
 
 
 class Nothing:
     """A source without topologies."""
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        return ()
 
     def look(self) -> Sequence[TopologyReport]:
         return []

@@ -12,14 +12,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
-from kstorm_ui.pages import audit, events, letters, login, message, sources, topologies, topology, why
+from kstorm_ui.pages import audit, events, letters, login, logs, message, sources, topologies, topology, why
 from kstorm_ui.security import Guard
 from kstorm_ui.site import HERE, Site
 
 
-def make_app(collector: Collector, token: str = "", user_header: str = "", show_values: bool = False) -> ASGIApp:
+def make_app(
+    collector: Collector,
+    token: str = "",
+    user_header: str = "",
+    show_values: bool = False,
+    *,
+    show_logs: bool = False,
+) -> ASGIApp:
     """The application, which runs the collector as long as it runs itself."""
-    site = Site(collector, show_values)
+    site = Site(collector, show_values, show_logs=show_logs)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -40,6 +47,7 @@ def make_app(collector: Collector, token: str = "", user_header: str = "", show_
         *audit.routes(site),
         *why.routes(site),
         *message.routes(site),
+        *logs.routes(site),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     errors: Any = {404: partial(login.not_found, site)}

@@ -28,7 +28,9 @@ _VIEWERS: Final = 256
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
     collector = Collector(_source(settings), LagOfAll())
-    server = PageServer(collector, settings.token(), settings.user_header, settings.show_values)
+    server = PageServer(
+        collector, settings.token(), settings.user_header, settings.show_values, show_logs=settings.shows_logs
+    )
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
@@ -38,11 +40,19 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
 class PageServer(uvicorn.Server):
     """Serves the page. Whoever watches is let go at its end, as uvicorn would wait for them."""
 
-    def __init__(self, collector: Collector, token: str, user_header: str, show_values: bool = False) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        token: str,
+        user_header: str,
+        show_values: bool = False,
+        *,
+        show_logs: bool = False,
+    ) -> None:
         self._collector = collector
         super().__init__(
             uvicorn.Config(
-                make_app(collector, token, user_header, show_values),
+                make_app(collector, token, user_header, show_values, show_logs=show_logs),
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -32,8 +32,8 @@ NOT_TOLD: Final = "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_S
 class Site:
     """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
 
-    def __init__(self, collector: Collector, show_values: bool = False) -> None:
-        self.collector, self.show_values = collector, show_values
+    def __init__(self, collector: Collector, show_values: bool = False, *, show_logs: bool = False) -> None:
+        self.collector, self.show_values, self.show_logs = collector, show_values, show_logs
         self.asked = Asked(4)
         self.read = Asked(2)  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
         self._templates = Environment(
@@ -46,6 +46,7 @@ class Site:
         )
         self._templates.globals |= {
             "limits": messages,
+            "show_logs": show_logs,
             "texts": texts,
             "views": views,
             "windows": WINDOWS,
