@@ -1,6 +1,5 @@
 """The dead letters: groups of them, and each of them with what was done to it."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -9,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from kstorm.cli.letters import place_of, read_one
+from kstorm.cli.letters import now_ms, place_of, read_one
 from kstorm.events import Event
 from kstorm.inspect.letters import component_of, kind_of
 from kstorm_ui import showing
@@ -71,7 +70,7 @@ async def _letters(site: Site, request: Request) -> Shown:
         components=sorted({component_of(one.letter) for one in found.letters}),
         wanted=wanted,
         count=len(chosen),
-        groups=showing.grouped(chosen, int(time.time() * 1000)),
+        groups=showing.grouped(chosen, now_ms()),
         letters=[showing.shown_letter(state.name, one) for one in chosen[: -_MOST_SHOWN - 1 : -1]],
     )
     return Shown(data, problem, state)

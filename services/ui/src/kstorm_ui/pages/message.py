@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm.cli.letters import now_ms
 from kstorm.cli.tracing import parse_message
 from kstorm.errors import ConfigError
 from kstorm.inspect.drawing import headline
@@ -107,7 +108,7 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
     follows = found.verdict is not None and not found.verdict.is_final
     return {
         "found": found,
-        "tree": None if tree is None else shown_tree(tree, outline, values=site.show_values),
+        "tree": None if tree is None else shown_tree(tree, outline, now_ms(), values=site.show_values),
         "others": [
             (f"{each.root:016x}", headline(each, outline)) for each in reversed(found.trees) if each is not tree
         ],
