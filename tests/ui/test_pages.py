@@ -212,6 +212,13 @@ def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
             assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
 
 
+def test_a_program_without_the_token_is_told_so() -> None:
+    """It is not led to a page with a form."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
+        assert ask(f"{url}/api/v1/topologies")[0] == 401
+        assert ask(f"{url}/api/v1/topologies", headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
+
+
 def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
     """By a form; the browser keeps what is made of it, out of scripts' reach."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:

@@ -147,7 +147,8 @@ def test_a_message_is_followed_until_it_is_done(
     """A tuple waits at a process that stands still. When that goes on the tree is complete, without the page being loaded again,
     and nobody asks any more."""
     sink = running.engine.worker("sink-0").process
-    page = open_page(running.url)
+    page = open_page("about:blank")
+    page.clock.install()
     sink.pause()
     try:
         end = running.end_of_source()
@@ -167,6 +168,9 @@ def test_a_message_is_followed_until_it_is_done(
     assert page.locator("#tree .bar.open").count() == 0
     expect(page.locator("#followed")).to_have_text("Nothing more is to come of it.")
     page.wait_for_function("() => window.same && window.ended")
+    page.clock.fast_forward(25_000)
+    page.clock.run_for(2_000)
+    expect(page.locator("#link")).to_be_hidden()  # it hears nothing more, and is not without a connection for that
     assert violations(page) == []
 
 
