@@ -32,6 +32,8 @@ class KubernetesStub(HttpStub):
         """`/status` by pod."""
         self.lines: dict[str, list[str]] = {}
         """Logs by pod."""
+        self.past_lines: dict[str, list[str]] = {}
+        """Those of containers before a restart."""
         self.denied: set[tuple[str, str]] = set()
         """Verb and resource."""
         self.patches: list[tuple[str, Object]] = []
@@ -186,9 +188,16 @@ class KubernetesStub(HttpStub):
                 (200, page) if page is not None else _status(503, "error trying to reach service: connection refused")
             )
         if sub == "log":
-            if name not in self.lines:
+            if query.get("previous") == "true":
+                if name not in self.past_lines:
+                    of = f'container "{query["container"]}" in pod "{name}"'
+                    return _status(400, f"previous terminated {of} not found")
+                lines = self.past_lines[name]
+            elif name not in self.lines:
                 return _status(400, f'container "{query["container"]}" in pod "{name}" is waiting to start')
-            lines = self.lines[name][-int(query.get("tailLines", "1000")) :]
+            else:
+                lines = self.lines[name]
+            lines = lines[-int(query.get("tailLines", "1000")) :]
             return 200, "".join(f"{line}\n" for line in lines).encode()
         if sub == "exec":
             command = query["command"].split("\0")

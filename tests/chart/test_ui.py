@@ -29,6 +29,16 @@ def test_its_role_lets_it_look_and_nothing_else(render: Render) -> None:
     assert "wordcount-ui" not in named(render(_ON), "ClusterRole")
 
 
+def test_it_reads_logs_only_if_told_to(render: Render) -> None:
+    """The right and the page's setting come together."""
+    for logs in (False, True):
+        objects = render({"ui": {**_ON["ui"], "logs": logs}})
+        rules = one(objects, "Role", "wordcount-ui")["rules"]
+        assert ({"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]} in rules) is logs
+        env = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert [each["value"] for each in env if each["name"] == "KSTORM_UI_LOGS"] == (["true"] if logs else [])
+
+
 def test_its_token_is_its_own(render: Render) -> None:
     """The pod's account is not that of the topology's pods, and the token for people comes from a file."""
     objects = render(_ON)

@@ -3,23 +3,38 @@
 It takes a minute or two. A process is killed on the way, since that is to be seen too.
 """
 
+import os
+import re
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from confluent_kafka import Producer
+from playwright.sync_api import Browser, FloatRect, Page, expect, sync_playwright
 
 from kstorm.errors import LocalError
 from kstorm.local.cli import run_command
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import SOURCE_PARTITIONS
 from tests.ui.chromium import OPTIONS, find_chromium
 from tests.ui.running import Running, running_words
 from tests.ui.waiting import arrives
 
-_PLACE: Final = Path(__file__).parents[2] / "docs" / "ui"
+_ROOT: Final = Path(__file__).parents[2]
+_PLACE: Final = _ROOT / "docs" / "ui"
+_ROOT_AS: Final = """root => document.querySelectorAll('pre').forEach(
+  each => { each.textContent = each.textContent.replaceAll(root, '~/kstorm') })"""
+"""Where this copy lies is no matter."""
 _WATCHED: Final = 30
 """Samples until the first picture, so that there is something to see."""
+_WIDTH: Final = 1280
+_SEEN_MS: Final = 120_000
+_UNREADABLE: Final = (b"the cow \xff jumped", b"over \xff the moon", b"again \xff", b"cut off \xe2\x82")
+"""Messages that become dead letters, one for each partition."""
 
 
 def main() -> int:
@@ -44,19 +59,91 @@ def main() -> int:
 def _take(browser: Browser, running: Running) -> None:
     page = _open(browser, running.page, "light")
     arrives(page, _WATCHED, 300_000)
-    page.screenshot(path=_PLACE / "topology.png", full_page=True)
+    _shoot(page, "topology")
     component = _open(browser, f"{running.page}/c/count", "dark")
     arrives(component, 2)
-    component.screenshot(path=_PLACE / "component.png", full_page=True)
+    _shoot(component, "component")
+    message = _open(browser, f"{running.page}/m/{running.engine.source}/0/40", "light")
+    expect(message.locator("#verdict")).to_have_text(re.compile("^done"), timeout=_SEEN_MS)
+    _shoot(message, "message")
+    _take_letters(browser, running)
+    for name in ("sources", "audit", "events"):
+        _shoot(_open(browser, f"{running.page}/{name}", "light"), name)
     running.engine.worker("count-0").process.kill()
-    expect(page.locator("#health")).to_contain_text("count-0", timeout=60_000)
-    page.screenshot(path=_PLACE / "killed.png", clip={"x": 0, "y": 0, "width": 1200, "height": 400})
+    expect(page.locator("#health")).to_contain_text("count-0", timeout=_SEEN_MS)
+    _shoot(page, "killed", 420)
+    expect(page.locator("#health")).to_contain_text("do their share", timeout=_SEEN_MS)
+    log = _open(browser, f"{running.page}/c/count/logs/count-0", "dark")
+    expect(log.locator("pre")).to_have_count(2)
+    log.evaluate(_ROOT_AS, str(_ROOT))
+    _shoot(log, "logs", 720)
+    _take_why(browser, running)
+
+
+def _take_letters(browser: Browser, running: Running) -> None:
+    """Of messages that nothing can decode; what was done to them is done by the commands."""
+    producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
+    for partition, value in enumerate(_UNREADABLE):
+        producer.produce(running.engine.source, value, partition=partition)
+    assert producer.flush(30) == 0
+    letters = _open(browser, f"{running.page}/letters", "light")
+    rows = letters.locator("#letters tbody tr")
+    _until(letters, lambda: rows.count() == len(_UNREADABLE))
+    _dlq(running, "discard", "2", "--note", "a test of ours")
+    _dlq(running, "replay", "0", "--note", "the scheme knows it now", "--no-canary")
+    events = _open(browser, f"{running.page}/events", "light")
+    _until(events, lambda: events.get_by_text("failed again").count() > 0)
+    letters.reload()
+    _shoot(letters, "letters")
+    rows.first.get_by_role("link").first.click()
+    expect(letters.locator("#history tbody tr")).not_to_have_count(0)
+    _shoot(letters, "letter")
+
+
+def _take_why(browser: Browser, running: Running) -> None:
+    """While a process stands still; and the tree of a message that waits for it."""
+    sink = running.engine.worker("sink-0").process
+    sink.pause()
+    try:
+        why = _open(browser, f"{running.page}/why", "light")
+        waits = why.locator("#oldest tbody tr", has_text="sink")
+        _until(why, lambda: waits.count() == SOURCE_PARTITIONS)
+        _shoot(why, "why")
+        newest = _open(browser, f"{running.page}/m/{running.engine.source}/0/{running.end_of_source() - 1}", "light")
+        _until(newest, lambda: newest.locator("#verdict", has_text="sink").count() > 0)
+        arrives(newest, 1)
+        _shoot(newest, "growing", 740)
+    finally:
+        sink.resume()
+
+
+def _dlq(running: Running, *words: str) -> None:
+    """A command, as somebody would give it."""
+    command = [sys.executable, "-m", "kstorm.cli", "dlq", *words, "--yes", "--topology", running.name]
+    who = {"KSTORM_BOOTSTRAP_SERVERS": running.engine.bootstrap, "LOGNAME": "anna"}
+    subprocess.run(command, check=True, timeout=_SEEN_MS / 1000, env=os.environ | who)
+
+
+def _until(page: Page, there: Callable[[], bool]) -> None:
+    """Loads a page again until something is on it."""
+    deadline = time.monotonic() + _SEEN_MS / 1000
+    while not there():
+        if time.monotonic() > deadline:
+            raise LocalError(f"{page.url} does not show what the picture is of")
+        page.reload()
+
+
+def _shoot(page: Page, name: str, most: int = 10_000) -> None:
+    """All of it, or so many pixels from its top."""
+    height = page.evaluate("most => Math.min(most, document.documentElement.scrollHeight)", most)
+    clip: FloatRect = {"x": 0, "y": 0, "width": _WIDTH, "height": height}
+    page.screenshot(path=_PLACE / f"{name}.png", full_page=True, clip=clip)
 
 
 def _open(browser: Browser, url: str, scheme: str) -> Page:
     dark = scheme == "dark"
     page = browser.new_context(
-        color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 800}
+        color_scheme="dark" if dark else "light", viewport={"width": _WIDTH, "height": 300}
     ).new_page()
     page.goto(url)
     return page

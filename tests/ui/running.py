@@ -16,6 +16,8 @@ import pytest
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.processes import ManagedProcess
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.kafka.one_partition import bounds
+from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, make_topics
 
@@ -34,6 +36,13 @@ class Running:
     def page(self) -> str:
         """The topology's page."""
         return f"{self.url}/t/{self.name}"
+
+    def end_of_source(self) -> int:
+        """Where the source topic's first partition ends."""
+        settings = Settings(topology="", bootstrap_servers=self.engine.bootstrap)
+        there = bounds(settings, self.engine.source)
+        assert there is not None
+        return there[1]
 
 
 @contextmanager

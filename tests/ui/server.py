@@ -12,6 +12,7 @@ from kstorm.errors import KstormError
 from kstorm.inspect.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
 from kstorm_ui.serve import PageServer
+from kstorm_ui.sources.logs import Life
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, Source, TopologyReport
 
 BEGUN = 1_700_000_000.0
@@ -23,9 +24,13 @@ class MadeUp:
     def __init__(self, *reports: TopologyReport) -> None:
         self.reports: Sequence[TopologyReport] = reports
         self.error = ""
+        self.lives: Sequence[Life] = ()
 
     def __str__(self) -> str:
         return "a test"
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        return self.lives
 
     def look(self) -> Sequence[TopologyReport]:
         if self.error:
@@ -80,9 +85,10 @@ def serving(
     *,
     show_values: bool = False,
     actions: Set[str] = frozenset(),
+    show_logs: bool = False,
 ) -> Iterator[str]:
     """Gives the page's URL."""
-    server = PageServer(Collector(source, every=every), token, user_header, show_values, actions)
+    server = PageServer(Collector(source, every=every), token, user_header, show_values, actions, show_logs=show_logs)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -1,6 +1,7 @@
 """The pages of dead letters and events over a real Kafka: what they show, and what they hide."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -91,6 +92,45 @@ def test_events_are_filtered(url: str, open_page: OpenPage) -> None:
     expect(page.locator("#count")).to_have_text("0 events.")
     page.goto(f"{url}/letters?text=SECRET")
     expect(page.locator("#count")).to_contain_text("0 letters of 6")
+
+
+def test_json_has_what_the_pages_show(url: str, open_page: OpenPage) -> None:
+    """The same letters, groups, facts and events, chosen by the same words, and nothing that is hidden."""
+    page = open_page(f"{url}/letters?text=valueerror")
+    told = told_by(page, url, "letters?text=valueerror")
+    assert [each["number"] for each in told["letters"]] == numbers(page, "#letters th[data-value]")
+    assert [each["group"] for each in told["groups"]] == page.locator("#groups tbody th").all_inner_texts()
+    assert (told["all"], told["count"], told["wanted"]["text"]) == (6, 4, "valueerror")
+    page.goto(f"{url}/letters/4")
+    told = told_by(page, url, "letters/4")
+    facts = dict(told["facts"])
+    assert facts["written"] in page.locator("#facts").inner_text()
+    assert told["letter"]["message"] == "orders/3/8"
+    assert page.locator("#facts a").first.get_attribute("href") == told["letter"]["href"]
+    assert [event["outcome"] for event in told["history"]] == ["failed again"]
+    page.goto(f"{url}/events")
+    told = told_by(page, url, "events")
+    assert [each["verb"] for each in told["events"]] == ["replay", "discard"]
+    assert page.locator("#events tbody tr").count() == told["count"] == 2
+    assert told_by(page, url, "events?text=SECRET")["events"] == []
+    missing = page.request.get(api(url, "letters/999"))
+    assert (missing.status, list(missing.json())) == (404, ["error"])
+
+
+def api(url: str, path: str) -> str:
+    return f"{url.replace('/t/', '/api/v1/t/')}/{path}"
+
+
+def told_by(page: Page, url: str, path: str) -> Any:
+    answer = page.request.get(api(url, path))
+    assert answer.status == 200
+    assert "\u202e" not in answer.text()
+    assert "SECRET" not in answer.text().replace('"text":"SECRET"', "")  # what was asked for
+    return answer.json()
+
+
+def numbers(page: Page, cells: str) -> list[int]:
+    return [int(text) for text in page.locator(cells).all_inner_texts()]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

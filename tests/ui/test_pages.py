@@ -154,6 +154,32 @@ def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> No
         expect(page.locator("#components")).to_contain_text("busy")
 
 
+def test_json_has_what_the_pages_show(open_page: OpenPage) -> None:
+    """Topologies, a topology in a window and a component, with the same figures."""
+    counted = {"split": status(executed=1200, emitted=300, acked=7), "lines": status("spout", emitted=90, acked=80)}
+    made = topology("words", {"lines": "spout", "split": "bolt"}, [("lines", "split")], counted)
+    with serving(MadeUp(made), every=60) as url:
+        api = f"{url}/api/v1"
+        page = open_page(url)
+        [row] = page.request.get(f"{api}/topologies").json()["topologies"]
+        expect(page.locator("#topologies tbody tr")).to_contain_text(f"{row['ready']} of {row['processes']}")
+        assert (row["name"], row["state"]) == ("words", "active")
+        page.goto(f"{url}/t/words?window=all")
+        told = page.request.get(f"{api}/t/words?window=all").json()
+        cells = page.locator("#components tbody tr").evaluate_all("rows => rows.map(row => row.cells[5].dataset.value)")
+        assert list(map(int, cells)) == [each["executed"] for each in told["components"]] == [0, 1200]
+        expect(page.locator("#health")).to_have_text(told["health"])
+        expect(page.locator("#window-says")).to_have_text(told["window_says"])
+        assert [(edge["source"], edge["target"]) for edge in told["edges"]] == [("lines", "split")]
+        page.goto(f"{url}/t/words/c/split")
+        told = page.request.get(f"{api}/t/words/c/split").json()
+        assert (told["component"]["executed"], told["processes"][0]["name"]) == (1200, "split-0")
+        expect(page.locator("#processes tbody tr")).to_contain_text("1,200")
+        for path in ("t/nothing", "t/words/c/nothing"):
+            missing = page.request.get(f"{api}/{path}")
+            assert (missing.status, list(missing.json())) == (404, ["error"])
+
+
 def test_every_answer_has_the_headers_and_no_script_is_inline() -> None:
     """Those of pages, of files and of refusals."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
@@ -184,6 +210,13 @@ def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
         assert ask(f"{url}/livez")[0] == 200
         if not path.endswith("stream"):
             assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
+
+
+def test_a_program_without_the_token_is_told_so() -> None:
+    """It is not led to a page with a form."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
+        assert ask(f"{url}/api/v1/topologies")[0] == 401
+        assert ask(f"{url}/api/v1/topologies", headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
 
 
 def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.conftest import Eventually
 from tests.ui.conftest import OpenPage
 from tests.ui.running import Running
+from tests.ui.waiting import arrives
 
 _SEEN_MS = 30_000
 
@@ -90,9 +91,18 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     assert executed(page, "count") >= before
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
+    page.get_by_role("link", name="Log of count-0").click()
+    newest, past = page.locator("pre").all_inner_texts()
+    assert ("--- count-0, start 1: " in past, "start 2: " in past, "--- count-0, start 2: " in newest) == (
+        True,
+        False,
+        True,
+    )
+    told = page.request.get(page.url.replace("/t/", "/api/v1/t/")).json()
+    assert [life["name"] for life in told["lives"]] == ["start 2", "start 1"]
 
 
-def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage) -> None:
+def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage, eventually: Eventually) -> None:
     """With what Kafka and ZooKeeper say of each, and who reads it."""
     page = open_page(running.page)
     page.get_by_role("link", name="Sources").click()
@@ -100,9 +110,13 @@ def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage
     expect(rows).to_have_count(6)
     expect(rows.first).to_contain_text("of 'sentences'")
     assert int(rows.first.locator("td").nth(1).inner_text().replace(",", "")) > 0
-    expect(rows.get_by_role("link").first).to_have_attribute(
-        "href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$")
-    )
+    told = page.request.get(f"{running.url}/api/v1/t/{running.name}/sources").json()
+    [spout] = told["spouts"]
+    assert (spout["component"], spout["topic"], spout["problem"]) == ("sentences", running.engine.source, "")
+    assert [each["owner"] for each in spout["partitions"]] == rows.locator("td:nth-child(6)").all_inner_texts()
+    links = rows.get_by_role("link")
+    eventually(lambda: links.count() or (page.reload() and False), 60.0)  # there is none while all is done
+    expect(links.first).to_have_attribute("href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$"))
 
 
 def test_a_message_has_its_tree(
@@ -127,6 +141,39 @@ def test_a_message_has_its_tree(
     assert "moon" not in told.text()
 
 
+def test_a_message_is_followed_until_it_is_done(
+    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+) -> None:
+    """A tuple waits at a process that stands still. When that goes on the tree is complete, without the page being loaded again,
+    and nobody asks any more."""
+    sink = running.engine.worker("sink-0").process
+    page = open_page("about:blank")
+    page.clock.install()
+    sink.pause()
+    try:
+        end = running.end_of_source()
+        eventually(lambda: running.end_of_source() > end, 30.0)
+        path = f"{running.page}/m/{running.engine.source}/0/{end}"
+        waits = page.locator("#verdict", has_text="sink")
+        eventually(lambda: page.goto(path) and waits.count(), 30.0)
+        assert page.locator("#tree .bar.open").count() > 0
+        expect(page.locator("#followed")).to_have_text("This page follows it until it is done.")
+        assert violations(page) == []
+        page.evaluate("window.same = true; document.addEventListener('htmx:sse:close', () => { window.ended = true })")
+        arrives(page, 2)
+    finally:
+        sink.resume()
+    expect(page.locator("#verdict")).to_have_text(re.compile("^done"), timeout=60_000)
+    expect(page.locator("#headline")).to_contain_text("✓ complete, proven (init ⊕")
+    assert page.locator("#tree .bar.open").count() == 0
+    expect(page.locator("#followed")).to_have_text("Nothing more is to come of it.")
+    page.wait_for_function("() => window.same && window.ended")
+    page.clock.fast_forward(25_000)
+    page.clock.run_for(2_000)
+    expect(page.locator("#link")).to_be_hidden()  # it hears nothing more, and is not without a connection for that
+    assert violations(page) == []
+
+
 def test_the_oldest_messages_that_are_not_done(
     running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
 ) -> None:
@@ -148,7 +195,9 @@ def test_the_oldest_messages_that_are_not_done(
         "nonsense: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"
     )
     form.fill(f"{running.engine.source}/77/0")
-    form.press("Enter")
+    with page.expect_response(re.compile("/m/")) as answer:
+        form.press("Enter")
+    assert answer.value.status == 404
     expect(page.locator(".bad")).to_contain_text("has the partitions 0 to 5, but no 77", timeout=_SEEN_MS)
     form.fill("elsewhere/0/0")
     form.press("Enter")

@@ -17,6 +17,10 @@ class ConfigError(KstormError):
     """A setting is missing, has the wrong type or contradicts another."""
 
 
+class AbsentError(ConfigError):
+    """What somebody asks for is not there: a message, a dead letter. Whoever was asked has answered."""
+
+
 class EmitError(KstormError):
     """A bolt or spout emitted something that its declaration does not allow."""
 

@@ -8,6 +8,7 @@ import pytest
 from kstorm.errors import ControlError
 from kstorm_ui import serve
 from kstorm_ui.collector import Collector
+from kstorm_ui.sources.logs import Life
 from kstorm_ui.sources.report import ProcessReport, TopologyReport
 
 
@@ -19,6 +20,9 @@ class Moody:
 
     def __str__(self) -> str:
         return "the moody source"
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        return ()
 
     def look(self) -> Sequence[TopologyReport]:
         end = self._ends.pop(0)

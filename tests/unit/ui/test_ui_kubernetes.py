@@ -9,6 +9,7 @@ import pytest
 
 from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.workloads import Pod
+from kstorm.errors import AbsentError, ControlError
 from kstorm.inspect.outline import Outline
 from kstorm_ui.sources import kubernetes
 from kstorm_ui.sources.kubernetes import KubernetesSource
@@ -64,6 +65,32 @@ def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypa
     assert {"http://[fd00::1]:6066", "http://10.0.0.2:6066"} <= set(asked)
     assert len(asked) == len(processes) - 1
     assert [each.name for each in processes if each.status is None] == ["wc-lines-0"]
+
+
+def test_logs_are_of_the_container_and_of_the_one_before(stub: KubernetesStub) -> None:
+    """Asked of a pod that was seen; the one before only after a restart. What cannot be had is said."""
+    source = KubernetesSource(open_cluster(None, None), inside=False)
+    stub.lines["wc-split-0"] = ["now"]
+    (container,) = next(pod for pod in stub.pods if pod["metadata"]["name"] == "wc-split-0")["status"][
+        "containerStatuses"
+    ]
+    with pytest.raises(AbsentError, match="there is no pod wc-split-0 of wordcount"):
+        source.log("wordcount", "wc-split-0")
+    source.look()
+    assert [each.lines for each in source.log("wordcount", "wc-split-0")] == [["now"]]
+    container["restartCount"] = 2
+    source.look()
+    now, before = source.log("wordcount", "wc-split-0")
+    assert (now.lines, before.lines) == (["now"], [])
+    assert "previous terminated" in before.problem
+    stub.past_lines["wc-split-0"] = [str(number) for number in range(1000)]
+    _, before = source.log("wordcount", "wc-split-0")
+    assert (len(before.lines), before.lines[-1], before.is_cut) == (500, "999", True)
+    with pytest.raises(AbsentError):
+        source.log("payments", "wc-split-0")
+    stub.denied.add(("get", "pods/log"))
+    with pytest.raises(ControlError, match="a Role must allow the verb get on pods/log"):
+        source.log("wordcount", "wc-split-0")
 
 
 def test_a_pod_tells_once_what_the_topology_declares(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:

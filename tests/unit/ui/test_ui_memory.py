@@ -124,7 +124,7 @@ def test_a_line_is_held_back_by_what_holds_its_target(more: dict[str, Any], lag:
     [edge] = memory.state.edges
     assert edge.held == why
     assert [cause.said for cause in memory.state.causes] == ([why] if why else [])
-    assert [said.partition(";")[0] for said, _ in held(memory.state)] == ([why] if why else [])
+    assert [cause.said.partition(";")[0] for cause in held(memory.state)] == ([why] if why else [])
 
 
 def test_a_line_to_who_waits_is_not_held_back() -> None:
@@ -147,7 +147,8 @@ def test_causes_are_of_the_last_seconds() -> None:
         told[second] = [cause.kind for cause in memory.state.causes]
     assert [told[second] for second in (20, 30, 40, 50)] == [[], ["busy"], ["busy"], []]
     memory.learn(report(page(busy_seconds=20, instance="count-0"), None, wanted=2), {}, 60.0, 200.0)
-    assert held(memory.state) == [("count: 1 of 2 processes ready", ["count-1: does not answer"])]
+    [cause] = held(memory.state)
+    assert (cause.said, cause.evidence) == ("count: 1 of 2 processes ready", ["count-1: does not answer"])
 
 
 def test_ackers_that_are_behind_are_told_of() -> None:
@@ -155,7 +156,7 @@ def test_ackers_that_are_behind_are_told_of() -> None:
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0), kind="acker"), {}, 0.0, 200.0)
     memory.learn(report(page(frames_in=200), kind="acker"), {"count": {0: 5000}}, 2.0, 200.0)
-    assert held(memory.state) == [("count is 50.0 s behind, lag 5,000 records: add ackers", [])]
+    assert [cause.said for cause in held(memory.state)] == ["count is 50.0 s behind, lag 5,000 records: add ackers"]
 
 
 def test_counts_of_edges_are_added_over_processes_and_lives() -> None:

@@ -32,6 +32,18 @@ def test_values_are_shown_only_if_that_is_said() -> None:
         from_environment({"KSTORM_UI_SHOW_VALUES": "yes"})
 
 
+def test_logs_are_shown_of_this_machine_to_this_machine() -> None:
+    """Else only if that is said; and not if the contrary is."""
+    here, login = {"KSTORM_UI_RUNS": ".kstorm/runs"}, {"KSTORM_UI_HOST": "0.0.0.0", "KSTORM_UI_USER_HEADER": "X-User"}
+    assert from_environment(here).shows_logs
+    assert not from_environment({**here, **login}).shows_logs
+    assert not from_environment({}).shows_logs
+    assert from_environment({**login, "KSTORM_UI_LOGS": "true"}).shows_logs
+    assert not from_environment({**here, "KSTORM_UI_LOGS": "false"}).shows_logs
+    with pytest.raises(ConfigError, match="KSTORM_UI_LOGS is '1': give true or false"):
+        from_environment({"KSTORM_UI_LOGS": "1"})
+
+
 def test_a_token_is_long_and_in_a_file(tmp_path: Path) -> None:
     """Without the space around it."""
     file = tmp_path / "token"

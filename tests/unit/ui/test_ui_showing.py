@@ -47,9 +47,9 @@ def test_nobody_finds_by_a_search_what_is_not_shown() -> None:
 def test_a_group_has_its_letters_by_the_hour() -> None:
     """Of the last day; older ones count in the group, and have no bar."""
     times = (100 * HOUR, 100 * HOUR - 1, 99 * HOUR, 50 * HOUR)
-    ((group, trend),) = grouped([letter(at=at) for at in times], 100 * HOUR)
-    assert (group.count, sum(trend.bars), trend.bars[-2:]) == (4, 3, [1, 2])
-    assert trend.heights[-1] == (92, 20)
+    (group,) = grouped([letter(at=at) for at in times], 100 * HOUR)
+    assert (group.count, sum(group.trend.bars), group.trend.bars[-2:]) == (4, 3, [1, 2])
+    assert group.trend.heights[-1] == (92, 20)
 
 
 def test_events_of_a_letter_are_those_of_its_number_and_of_its_place() -> None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
 from kstorm_ui.pages import actions as actions_pages
-from kstorm_ui.pages import audit, events, letters, login, message, sources, topologies, topology, why
+from kstorm_ui.pages import audit, events, letters, login, logs, message, sources, topologies, topology, why
 from kstorm_ui.security import Guard, who_asks
 from kstorm_ui.site import HERE, Site
 
@@ -24,9 +24,11 @@ def make_app(
     user_header: str = "",
     show_values: bool = False,
     actions: Set[str] = frozenset(),
+    *,
+    show_logs: bool = False,
 ) -> ASGIApp:
     """The application, which runs the collector as long as it runs itself."""
-    site = Site(collector, show_values, actions)
+    site = Site(collector, show_values, actions, show_logs=show_logs)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -49,6 +51,7 @@ def make_app(
         *why.routes(site),
         *message.routes(site),
         *actions_pages.routes(site, partial(who_asks, user_header=user_header, token=token)),
+        *logs.routes(site),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     errors: Any = {404: partial(login.not_found, site)}

@@ -7,9 +7,26 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import Any, Final
 
-from kstorm.errors import KstormError
+from kstorm.errors import AbsentError, KstormError
 
-_KEPT_SECS: Final = 5.0
+KEPT_SECS: Final = 5.0
+ABSENT: Final = 404
+AWAY: Final = 503
+
+
+class Problem(str):
+    """Why there is no answer, in words; empty if there is one."""
+
+    __slots__ = ("status",)
+
+    def __new__(cls, said: str = "", status: int = AWAY) -> "Problem":
+        """`status`: of HTTP, if there are words."""
+        problem = super().__new__(cls, said)
+        problem.status = status if said else 200
+        return problem
+
+    status: int
+    """Of HTTP: 200 with an answer, 404 if what was asked for is not there, 503 if nobody can say."""
 
 
 class Asked:
@@ -25,17 +42,20 @@ class Asked:
         """Something was changed: what was asked before may not be so any more. From any thread."""
         self._true_since = time.monotonic()
 
-    async def answer(self, name: object, ask: Callable[[], Any]) -> tuple[Any, str]:
-        """The answer, and why there is none: empty if there is one."""
+    async def answer(self, name: object, ask: Callable[[], Any], kept: float = KEPT_SECS) -> tuple[Any, Problem]:
+        """The answer, not older than `kept` seconds, and why there is none."""
         now = time.monotonic()
         self._asked = {
             key: each
             for key, each in self._asked.items()
-            if each[0] >= self._true_since and (now - each[0] < _KEPT_SECS or not each[1].done())
+            if each[0] >= self._true_since and (now - each[0] < KEPT_SECS or not each[1].done())
         }
-        if name not in self._asked:
+        before = self._asked.get(name)
+        if before is None or (now - before[0] >= kept and before[1].done()):
             self._asked[name] = now, asyncio.get_running_loop().run_in_executor(self._pool, ask)
         try:
-            return await asyncio.shield(self._asked[name][1]), ""
+            return await asyncio.shield(self._asked[name][1]), Problem()
+        except AbsentError as error:
+            return None, Problem(str(error), ABSENT)
         except KstormError as error:
-            return None, str(error)
+            return None, Problem(str(error))

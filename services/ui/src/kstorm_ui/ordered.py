@@ -9,7 +9,7 @@ from kstorm_ui.acting import Where
 from kstorm_ui.deeds import Act
 from kstorm_ui.meant import Meant, meant_by
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import NO_KAFKA, Site
+from kstorm_ui.site import NOT_TOLD, Site
 from kstorm_ui.state import TopologyState
 
 MOST_PODS: Final = 99_999
@@ -35,7 +35,7 @@ def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, st
             raise ConfigError("Which component, and how many pods of it?")
         return Ordered(f"{component} to {pods}", acting.scale(site.cluster, settings, state.name, who, component, pods))
     if settings is None:
-        raise ConfigError(NO_KAFKA)
+        raise ConfigError(NOT_TOLD)
     where = Where(settings, state.name, who)
     match verb:
         case "activate":

@@ -17,7 +17,7 @@ from kstorm.runtime.service.settings import Settings
 from kstorm_ui.acting import why_no_edit
 from kstorm_ui.meant import Meant, meant_by
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import NO_KAFKA, Site
+from kstorm_ui.site import NOT_TOLD, Site
 from kstorm_ui.state import TopologyState
 
 _OF_LETTERS: Final = ("replay", "edit", "discard")
@@ -39,7 +39,7 @@ async def preview(site: Site, state: TopologyState, verb: str, fields: Mapping[s
     """Raises `ConfigError` or `ControlError` saying why it cannot be done."""
     if verb not in _OF_LETTERS:
         if verb != "scale" and settings_of(state.bootstrap, state.zookeeper) is None:
-            raise ConfigError(NO_KAFKA)
+            raise ConfigError(NOT_TOLD)
         return Preview()
     meant = meant_by(fields)
     if verb == "edit":

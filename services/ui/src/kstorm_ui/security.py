@@ -67,9 +67,8 @@ class Guard:
                 return PlainTextResponse("no user: come through the proxy that logs you in\n", 401)
         elif self._token:
             if path not in _OPEN and not self._knows(scope, headers):
-                return (
-                    RedirectResponse("/login", 303) if scope["method"] == "GET" else PlainTextResponse("log in\n", 401)
-                )
+                looks = scope["method"] == "GET" and not path.startswith("/api/")
+                return RedirectResponse("/login", 303) if looks else PlainTextResponse("log in\n", 401)
         elif not is_own(_host(headers)):
             # Else a page of anybody's could read this one, by a name of its own that leads to this machine.
             return PlainTextResponse("without a login the page answers to localhost and 127.0.0.1 alone\n", 421)

@@ -28,7 +28,14 @@ _VIEWERS: Final = 256
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
     collector = Collector(_source(settings), LagOfAll())
-    server = PageServer(collector, settings.token(), settings.user_header, settings.show_values, settings.actions)
+    server = PageServer(
+        collector,
+        settings.token(),
+        settings.user_header,
+        settings.show_values,
+        settings.actions,
+        show_logs=settings.shows_logs,
+    )
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
@@ -45,11 +52,13 @@ class PageServer(uvicorn.Server):
         user_header: str,
         show_values: bool = False,
         actions: Set[str] = frozenset(),
+        *,
+        show_logs: bool = False,
     ) -> None:
         self._collector = collector
         super().__init__(
             uvicorn.Config(
-                make_app(collector, token, user_header, show_values, actions),
+                make_app(collector, token, user_header, show_values, actions, show_logs=show_logs),
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -79,6 +88,7 @@ def _listen(settings: UiSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen()  # who comes before the server is up waits, as it is said then where it is
     except OSError as error:
         listener.close()
         raise ConfigError(

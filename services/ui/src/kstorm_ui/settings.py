@@ -39,6 +39,13 @@ class UiSettings:
 
     actions: frozenset[str] = frozenset()
     """What the page may do, of `ACTIONS`; in the environment commas between. None: it only shows. `edit` needs `show_values`."""
+    logs: bool | None = None
+    """Whether it shows the logs of processes, which may quote messages. None: of this machine's, where nobody else reaches it."""
+
+    @property
+    def shows_logs(self) -> bool:
+        """As `logs` says."""
+        return self.runs is not None and is_own(self.host) if self.logs is None else self.logs
 
     def token(self) -> str:
         """The token; empty if none is asked for. Raises `ConfigError` if the file has none that will do."""
@@ -64,9 +71,9 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             if not (text.isdigit() and int(text) < 65_536):
                 raise ConfigError(f"KSTORM_UI_PORT is {text!r}: give a port, such as {DEFAULT_PORT}, or 0 for any")
             values[name] = int(text)
-        elif name == "show_values":
+        elif name in ("show_values", "logs"):
             if text not in ("true", "false"):
-                raise ConfigError(f"KSTORM_UI_SHOW_VALUES is {text!r}: give true or false")
+                raise ConfigError(f"KSTORM_UI_{name.upper()} is {text!r}: give true or false")
             values[name] = text == "true"
         elif name == "actions":
             values[name] = _actions(text)

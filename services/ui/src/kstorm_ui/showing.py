@@ -66,7 +66,63 @@ class Trend(msgspec.Struct, frozen=True):
         return [(place * 4, max(2, round(20 * count / most))) for place, count in enumerate(self.bars) if count]
 
 
-def grouped(letters: Iterable[Numbered], now_ms: int) -> list[tuple[Group, Trend]]:
+class ShownGroup(msgspec.Struct, frozen=True):
+    """Letters that are alike, without the texts of their errors."""
+
+    group: str
+    """Its fingerprint."""
+    count: int
+    kind: str
+    component: str
+    type: str
+    where: str
+    first: int
+    last: int
+    trend: Trend
+
+
+class ShownLetter(msgspec.Struct, frozen=True):
+    """A letter without its message, and without the text of its error."""
+
+    number: int
+    group: str
+    at: int
+    kind: str
+    component: str
+    message: str
+    """Where it is: `sentences/3/10482`, or as much of that as is known."""
+    href: str
+    """The message's page; empty if it has none."""
+    attempts: int
+    replays: int
+    error: str
+    """Type and place."""
+
+
+def shown_letter(topology: str, one: Numbered) -> ShownLetter:
+    """What may be shown of it in a row."""
+    letter = one.letter
+    place = letter.topic, letter.partition, letter.offset
+    return ShownLetter(
+        number=one.number,
+        group=fingerprint(letter),
+        at=letter.at,
+        kind=kind_of(letter),
+        component=component_of(letter),
+        message=place_of(letter),
+        href=texts.path("t", topology, "m", *place) if has_coordinates(one) else "",
+        attempts=letter.attempts,
+        replays=letter.replays,
+        error=error_of(one),
+    )
+
+
+def shown_event(event: Event) -> Event:
+    """Without what an error may quote."""
+    return msgspec.structs.replace(event, outcome=outcome_text(event.outcome))
+
+
+def grouped(letters: Iterable[Numbered], now_ms: int) -> list[ShownGroup]:
     """The largest group first."""
     letters = list(letters)
     hours: dict[str, list[int]] = {}
@@ -75,7 +131,21 @@ def grouped(letters: Iterable[Numbered], now_ms: int) -> list[tuple[Group, Trend
         ago = (now_ms - one.letter.at) // _HOUR_MS
         if 0 <= ago < _BARS:
             bars[_BARS - 1 - ago] += 1
-    return [(group, Trend(hours[group.fingerprint])) for group in groups(letters)]
+    return [_shown_group(group, Trend(hours[group.fingerprint])) for group in groups(letters)]
+
+
+def _shown_group(group: Group, trend: Trend) -> ShownGroup:
+    return ShownGroup(
+        group=group.fingerprint,
+        count=group.count,
+        kind=group.kind,
+        component=group.component,
+        type=cut(group.type),
+        where=group.where,
+        first=group.first,
+        last=group.last,
+        trend=trend,
+    )
 
 
 def error_of(one: Numbered) -> str:

@@ -44,10 +44,11 @@ class ShownTree(msgspec.Struct, frozen=True):
     """Rows that are not shown."""
 
 
-def shown_tree(tree: Tree, topology: Outline, *, values: bool) -> ShownTree:
-    """Up to 200 rows. `values`: with what tuples hold."""
+def shown_tree(tree: Tree, topology: Outline, now: int, *, values: bool) -> ShownTree:
+    """Up to 200 rows. An open tree reaches up to `now`, Unix time in ms. `values`: with what tuples hold."""
     rows = list(waterfall(tree))
-    length = max([1, *(row.end or row.start for row in rows), (tree.ended or 0) - tree.begun])
+    until = now if tree.outcome == "open" else tree.ended or 0
+    length = max([1, *(row.end or row.start for row in rows), until - tree.begun])
     shown = [_shown(row, topology, length, values) for row in rows[:_MOST_ROWS]]
     left = len(rows) - len(shown)
     return ShownTree(tree.attempt, headline(tree, topology), tree.outcome, shown, left)

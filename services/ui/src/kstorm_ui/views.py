@@ -1,10 +1,12 @@
 """What each page shows, made of a topology's state: for the templates, and for the scripts that draw."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
-from kstorm.inspect.causes import in_words
+import msgspec
+
+from kstorm.inspect.causes import HoldUp, in_words
 from kstorm.runtime.service.figures import Figures
 from kstorm_ui import texts
 from kstorm_ui.history import Point
@@ -27,15 +29,46 @@ def health(state: TopologyState) -> str:
     return f"All {sum(map(len, state.processes.values()))} processes do their share."
 
 
-def held(state: TopologyState) -> Sequence[tuple[str, Sequence[str]]]:
+def held(state: TopologyState) -> Sequence[HoldUp]:
     """What holds it back, a sentence each with its evidence, the most telling first: as `kstorm causes` says."""
-    return [(in_words(cause, state.looked), cause.evidence) for cause in state.causes]
+    return [msgspec.structs.replace(cause, said=in_words(cause, state.looked)) for cause in state.causes]
 
 
-def rows(state: TopologyState, window: Window) -> Iterator[tuple[ComponentState, Figures]]:
-    """The components, each with its figures in the window."""
-    for each in state.components:
-        yield each, window.figures.get(each.component, Figures())
+class ComponentRow(msgspec.Struct, frozen=True):
+    """A component, with what was counted in a window."""
+
+    component: str
+    kind: str
+    processes: int
+    """That there should be."""
+    ready: int
+    tasks: int | None
+    tasks_assigned: int
+    emitted: int
+    executed: int
+    acked: int
+    failed: int
+    p50: float | None
+    p99: float | None
+    pending: int
+    """Now, as all that follows."""
+    lag: int | None
+    busy: float | None
+    emit_rate: float
+    execute_rate: float
+    last_error: str
+    last_error_age: float | None
+
+
+def rows(state: TopologyState, window: Window) -> list[ComponentRow]:
+    """The components in the window."""
+    return [_row(each, window.figures.get(each.component, Figures())) for each in state.components]
+
+
+def _row(state: ComponentState, figures: Figures) -> ComponentRow:
+    now = {name: getattr(state, name) for name in ComponentRow.__struct_fields__}
+    counted = {name: getattr(figures, name) for name in ("emitted", "executed", "acked", "failed")}
+    return ComponentRow(**{**now, **counted, "p50": figures.latency(0.5), "p99": figures.latency(0.99)})
 
 
 def skew(tasks: Sequence[TaskState]) -> float | None:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from kstorm.cli.positions import positions_of
 from kstorm.cli.reading import Reading
 from kstorm.cli.source_log import Log, open_log
-from kstorm.errors import ConfigError
+from kstorm.errors import AbsentError
 from kstorm.inspect.facts import Message
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.quiet import without_quotes
@@ -47,14 +47,16 @@ class Asking:
         self._open.close()
 
     def check(self, message: Message) -> None:
-        """Raises `ConfigError` if there is no such message."""
+        """Raises `AbsentError` if there is no such message."""
         topic, partition, offset = message
         log = self._logs.get(Partition(topic, partition))
         if log is None:
             numbers = sorted(place.partition for place in self._logs if place.topic == topic)
-            raise ConfigError(f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}")
+            if not numbers:
+                raise AbsentError(f"Kafka has no topic {topic!r}")
+            raise AbsentError(f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}")
         if offset >= log.end:
-            raise ConfigError(f"{topic}/{partition} ends at {log.end}: there is no message at {offset} yet")
+            raise AbsentError(f"{topic}/{partition} ends at {log.end}: there is no message at {offset} yet")
 
     def oldest(self) -> Iterator[Message]:
         """Of each partition the first message that is not done, if there is one."""

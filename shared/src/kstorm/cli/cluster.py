@@ -129,9 +129,13 @@ class Cluster:
         with self._errors():
             patch(workload.name, workload.namespace, body, _request_timeout=_PATIENCE)
 
-    def logs(self, pod: Pod, follow: bool, tail: int | None) -> Iterator[str]:
-        """The lines of its service's log; `follow`: until the pod ends."""
-        options: dict[str, Any] = {} if tail is None else {"tail_lines": tail}
+    def logs(
+        self, pod: Pod, follow: bool, tail: int | None, *, previous: bool = False, most_bytes: int | None = None
+    ) -> Iterator[str]:
+        """The lines of its service's log; `follow`: until the pod ends. `previous`: of the container that ran before the last
+        restart."""
+        given = {"tail_lines": tail, "limit_bytes": most_bytes, "previous": previous or None}
+        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not follow:  # else a service that has nothing to say for a while would be left
             options["_request_timeout"] = _PATIENCE
         with self._errors():

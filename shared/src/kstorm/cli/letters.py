@@ -10,7 +10,7 @@ from rich.table import Table
 
 from kstorm.cli.moments import shown
 from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
-from kstorm.errors import ControlError
+from kstorm.errors import AbsentError
 from kstorm.inspect.letters import (
     Group,
     Left,
@@ -60,11 +60,11 @@ def read_whole(settings: Settings, topology: str, letters: Sequence[Numbered]) -
 
 
 def read_one(settings: Settings, topology: str, number: int) -> Numbered:
-    """A letter with all that it has. Raises `ControlError` if it is there no longer."""
+    """A letter with all that it has. Raises `AbsentError` if it is there no longer."""
     found = [one for one in read_letters(settings, topology, number).letters if one.number == number]
     for one in read_whole(settings, topology, found):
         return one
-    raise ControlError(
+    raise AbsentError(
         f"{topology!r} has no dead letter {number}: it was discarded, or replaced by a newer one of the same message, or there "
         "never was one; `kstorm dlq list` shows those there are"
     )

@@ -23,7 +23,7 @@ def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
     admin = Admin(settings)  # must outlive what it is asked
     try:
-        answers = admin.client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
+        answers = admin.group_offsets([asked], _ANSWER_SECS)
         found = answers[group].result().topic_partitions
         raise_first_error(found)
     except KafkaException as error:

@@ -9,7 +9,7 @@ from math import inf
 
 import msgspec
 
-from kstorm.errors import ConfigError, TopologyError
+from kstorm.errors import AbsentError, ConfigError, TopologyError
 from kstorm.inspect.facts import Retries
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.hosts import KafkaHosts, topics_matching
@@ -125,12 +125,12 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         return f"task {task}" if found is None else f"{found}:{task}"
 
     def check_reader(self, component: str | None) -> None:
-        """Raises `ConfigError` if that is no spout that reads Kafka; None: if there is none."""
+        """Raises `AbsentError` if that is no spout that reads Kafka; None: if there is none."""
         readings = self.readings
         if not readings or (component and component not in readings):
             said = f"{component!r} is no spout that reads Kafka" if component else "no spout reads Kafka"
             names = f"; those that do: {', '.join(readings)}" if readings else ""
-            raise ConfigError(f"the topology {self.name!r}: {said}{names}")
+            raise AbsentError(f"the topology {self.name!r}: {said}{names}")
 
     def reader_of(self, topic: str, component: str | None = None) -> str:
         """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
@@ -141,7 +141,7 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
             raise ConfigError(f"several spouts read {topic!r}: give --component; they are {', '.join(found)}")
         if not found:
             topics = ", ".join(f"{reading.topic!r} ({id})" for id, reading in readings.items())
-            raise ConfigError(f"no spout of {self.name!r} reads the topic {topic!r}; they read {topics}")
+            raise AbsentError(f"no spout of {self.name!r} reads the topic {topic!r}; they read {topics}")
         return found[0]
 
 

@@ -46,6 +46,11 @@ class Verdict(Struct, frozen=True):
     blocked: Sequence[Blocked] = ()
     """The tuples that it waits for, the most telling one first."""
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays as it is, unless somebody replays the message."""
+        return self.kind in (Kind.DONE, Kind.DEAD, Kind.SKIPPED)
+
 
 def why(message: Message, attempts: Sequence[Tree], facts: Facts) -> Verdict:
     """Of a message and the trees of its attempts, oldest first."""

@@ -137,7 +137,12 @@ class LocalProcesses:
     def _tell(self) -> None:
         """Who runs here, for the page."""
         workers = (
-            running.RunningWorker(worker.name, worker.component, f"http://127.0.0.1:{worker.web_port}")
+            running.RunningWorker(
+                worker.name,
+                worker.component,
+                f"http://127.0.0.1:{worker.web_port}",
+                str(worker.process.log_path.absolute()),
+            )
             for worker in self.workers
         )
         running.write(self.workdir, running.describe(self.topology, self.bootstrap, self.zookeeper, workers))

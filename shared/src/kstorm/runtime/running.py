@@ -31,6 +31,8 @@ class RunningWorker(msgspec.Struct, frozen=True):
     component: str
     url: str
     """Where its pages are, such as `http://127.0.0.1:40123`."""
+    log: str = ""
+    """The file of what it says."""
 
 
 class RunningTopology(msgspec.Struct, frozen=True):

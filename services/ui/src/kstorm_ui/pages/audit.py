@@ -1,19 +1,21 @@
 """What became of a topology's messages, by partition."""
 
+from functools import partial
+
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site
 from kstorm_ui.sources.finished import Accounted, accounted
 
 
 def routes(site: Site) -> list[Route]:
     """One page."""
+    return site.both("/t/{topology}/audit", "audit.html", partial(_audit, site))
 
-    async def audit(request: Request) -> Response:
-        state = site.memory(request).state
-        answer, problem = await site.ask_kafka("finished", state, accounted)
-        return site.page("audit.html", state=state, problem=problem, found=answer or Accounted([], 0))
 
-    return [Route("/t/{topology}/audit", audit)]
+async def _audit(site: Site, request: Request) -> Shown:
+    state = site.memory(request).state
+    answer, problem = await site.ask_kafka("finished", state, accounted)
+    return Shown(answer or Accounted([], 0), problem, state)

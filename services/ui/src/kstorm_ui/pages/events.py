@@ -1,44 +1,48 @@
 """Who did what to a topology."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from kstorm.events import Event
-from kstorm_ui.showing import outcome_text
+from kstorm_ui.showing import shown_event
+from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import events_of
 
 _MOST_SHOWN: Final = 500
 
 
+class EventsShown(msgspec.Struct, frozen=True):
+    """Those that are wanted."""
+
+    verbs: Sequence[str]
+    verb: str
+    text: str
+    count: int
+    events: Sequence[Event]
+    """The newest, the newest first."""
+
+
 def routes(site: Site) -> list[Route]:
     """One page."""
-
-    async def events(request: Request) -> Response:
-        state, query = site.memory(request).state, request.query_params
-        verb, text = query.get("verb", ""), query.get("text", "")
-        answer, problem = await site.ask_kafka("events", state, events_of)
-        found: Sequence[Event] = answer or ()
-        chosen = [event for event in found if verb in ("", event.verb) and _has(event, text)]
-        return site.page(
-            "events.html",
-            state=state,
-            problem=problem,
-            verbs=sorted({event.verb for event in found}),
-            verb=verb,
-            text=text,
-            count=len(chosen),
-            events=chosen[:_MOST_SHOWN],
-        )
-
-    return [Route("/t/{topology}/events", events)]
+    return site.both("/t/{topology}/events", "events.html", partial(_events, site))
 
 
-def _has(event: Event, text: str) -> bool:
+async def _events(site: Site, request: Request) -> Shown:
+    state, query = site.memory(request).state, request.query_params
+    verb, text = query.get("verb", ""), query.get("text", "")
+    answer, problem = await site.ask_kafka("events", state, events_of)
+    found: Sequence[Event] = answer or ()
+    chosen = [each for each in map(shown_event, found) if verb in ("", each.verb) and _has(each, text)]
+    verbs = sorted({event.verb for event in found})
+    return Shown(EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN]), problem, state)
+
+
+def _has(shown: Event, text: str) -> bool:
     """A text is looked for in what is shown of it: else what is hidden could be tried letter by letter."""
-    shown = (event.who, event.verb, event.what, event.note, outcome_text(event.outcome))
-    return text.casefold() in "\n".join(shown).casefold()
+    return text.casefold() in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()

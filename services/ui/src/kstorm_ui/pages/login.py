@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm_ui.security import COOKIE, given_token, ticket
-from kstorm_ui.site import Site
+from kstorm_ui.site import API, Site, json
 
 
 def routes(site: Site, token: str) -> list[Route]:
@@ -21,6 +21,8 @@ def routes(site: Site, token: str) -> list[Route]:
 
 async def not_found(site: Site, request: Request, error: HTTPException) -> Response:
     """Of any path."""
+    if request.url.path.startswith(f"{API}/"):
+        return json({"error": "there is no such address, nor a topology or a component of that name"}, 404)
     return site.page("not_found.html", 404)
 
 

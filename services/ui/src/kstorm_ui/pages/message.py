@@ -1,75 +1,123 @@
-"""One message: the trees of its attempts, and why it is not done."""
+"""One message: the trees of its attempts, and why it is not done; followed until it is."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm.cli.letters import now_ms
 from kstorm.cli.tracing import parse_message
 from kstorm.errors import ConfigError
 from kstorm.inspect.drawing import headline
 from kstorm.inspect.exporting import to_json
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree
+from kstorm_ui import texts
+from kstorm_ui.asked import ABSENT, KEPT_SECS, Problem
 from kstorm_ui.pages.why import topics_of
-from kstorm_ui.site import Site, json
+from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.messages import MessageAnswer, message_of
 from kstorm_ui.state import TopologyState
+from kstorm_ui.stream import growing
 from kstorm_ui.trees import BAR, shown_tree
 
+FOLLOWED_SECS: Final = 600.0
+"""For which a page follows a message that is not done."""
+_FRESH_SECS: Final = 1.0
 _PATH: Final = "/t/{topology}/m/{topic}/{partition}/{offset}"
 
 
 def routes(site: Site) -> list[Route]:
-    """A page, on which `?root=HEX` shows the tree of another attempt than the newest; and the same as JSON, with all trees."""
+    """A page, on which `?root=HEX` shows the tree of another attempt than the newest, and what keeps it live; and the same as JSON,
+    with all trees."""
 
     async def message(request: Request) -> Response:
         state, asked = site.memory(request).state, _coordinates(request)
         found, problem = await _answer(site, state, asked)
         if found is None or state.outline is None:
-            return site.page("message.html", 404, state=state, asked=asked, problem=problem)
-        return _page(site, state, state.outline, asked, found, request.query_params.get("root"))
+            return site.page("message.html", problem.status, state=state, asked=asked, problem=problem)
+        root = request.query_params.get("root", "")
+        values = _values(site, state.outline, found, root)
+        stream = f"{texts.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
+        return site.page("message.html", state=state, asked=asked, problem="", stream=stream, **values)
+
+    async def message_stream(request: Request) -> Response:
+        following = _Following(site, site.memory(request).state, request)
+        return growing(site.collector, following.look, FOLLOWED_SECS)
 
     async def message_json(request: Request) -> Response:
-        state = site.memory(request).state
-        found, problem = await _answer(site, state, _coordinates(request))
+        found, problem = await _answer(site, site.memory(request).state, _coordinates(request))
         if found is None:
-            return json({"error": problem}, 404)
+            return json({"error": str(problem)}, problem.status)
         trees = [to_json(tree, site.show_values) for tree in found.trees]
         return json({"verdict": found.verdict, "trees": trees, "all_read": found.verdict is not None})
 
-    return [Route(_PATH, message), Route(f"/api/v1{_PATH}", message_json)]
+    return [
+        Route(_PATH, message),
+        Route(f"{_PATH}/stream", message_stream),
+        Route(f"{API}{_PATH}", message_json),
+    ]
+
+
+class _Following:
+    """One viewer, who looks again and again. Those who look at the same message share what is read."""
+
+    def __init__(self, site: Site, state: TopologyState, request: Request) -> None:
+        self._site, self._state = site, state
+        self._asked, self._root = _coordinates(request), request.query_params.get("root", "")
+        self._found = MessageAnswer([], None)
+
+    async def look(self, is_last: bool) -> tuple[str, bool]:
+        """As `kstorm_ui.stream.Growth`. While nobody answers, what was known stands below the reason."""
+        found, problem = await _answer(self._site, self._state, self._asked, _FRESH_SECS)
+        self._found = found or self._found
+        values = _values(self._site, self._state.outline or Outline(self._state.name), self._found, self._root)
+        if is_last and values["follows"]:
+            values["says"] = f"This page has followed it for {texts.age(FOLLOWED_SECS)}: load it again to go on."
+        is_over = is_last or problem.status == ABSENT or not (problem or values["follows"])
+        return self._site.render("_message.html", state=self._state, problem=problem, **values), is_over
 
 
 def _coordinates(request: Request) -> str:
     return "/".join(request.path_params[name] for name in ("topic", "partition", "offset"))
 
 
-async def _answer(site: Site, state: TopologyState, asked: str) -> tuple[MessageAnswer | None, str]:
-    """What is known of a message, or why nothing is."""
+async def _answer(
+    site: Site, state: TopologyState, asked: str, kept: float = KEPT_SECS
+) -> tuple[MessageAnswer | None, Problem]:
+    """What is known of a message, not older than `kept` seconds, or why nothing is."""
     try:
         wanted = parse_message(asked)
+    except ConfigError as error:
+        return None, Problem(str(error), ABSENT)
+    try:
         settings, outline = topics_of(state)
     except ConfigError as error:
-        return None, str(error)
+        return None, Problem(str(error))
     ask = partial(message_of, settings, outline, wanted, values=site.show_values)
-    return await site.read.answer(("message", state.name, wanted), ask)
+    return await site.read.answer(("message", state.name, wanted), ask, kept)
 
 
-def _page(
-    site: Site, state: TopologyState, outline: Outline, asked: str, found: MessageAnswer, root: str | None
-) -> Response:
+def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> dict[str, Any]:
+    """For the template."""
     tree = _chosen(found.trees, root)
-    shown = None if tree is None else shown_tree(tree, outline, values=site.show_values)
-    others = [(f"{each.root:016x}", headline(each, outline)) for each in reversed(found.trees) if each is not tree]
-    return site.page(
-        "message.html", state=state, asked=asked, problem="", found=found, tree=shown, others=others, bar=BAR
-    )
+    follows = found.verdict is not None and not found.verdict.is_final
+    return {
+        "found": found,
+        "tree": None if tree is None else shown_tree(tree, outline, now_ms(), values=site.show_values),
+        "others": [
+            (f"{each.root:016x}", headline(each, outline)) for each in reversed(found.trees) if each is not tree
+        ],
+        "bar": BAR,
+        "follows": follows,
+        "says": "This page follows it until it is done." if follows else "Nothing more is to come of it.",
+    }
 
 
-def _chosen(trees: Sequence[Tree], root: str | None) -> Tree | None:
+def _chosen(trees: Sequence[Tree], root: str) -> Tree | None:
     newest = trees[-1] if trees else None
     return next((tree for tree in trees if f"{tree.root:016x}" == root), newest)

@@ -1,37 +1,59 @@
 """The partitions of the sources."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm_ui.asked import Problem
 from kstorm_ui.settings import settings_of
+from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
 from kstorm_ui.state import ComponentState, TopologyState
 
 
+class SpoutShown(msgspec.Struct, frozen=True):
+    """What one spout reads."""
+
+    component: str
+    topic: str
+    """Empty if it reads no Kafka."""
+    partitions: Sequence[PartitionState]
+    problem: str
+    """Why there are none; empty if there are."""
+    own: Mapping[str, float]
+    """What its source counts itself."""
+
+
+class SourcesShown(msgspec.Struct, frozen=True):
+    """Of a topology."""
+
+    spouts: Sequence[SpoutShown]
+
+
 def routes(site: Site) -> list[Route]:
     """One page."""
-
-    async def sources(request: Request) -> Response:
-        state = site.memory(request).state
-        asking = [_partitions(site, state, each) for each in state.components if each.kind == "spout"]
-        return site.page("sources.html", state=state, found=await asyncio.gather(*asking))
-
-    return [Route("/t/{topology}/sources", sources)]
+    return site.both("/t/{topology}/sources", "sources.html", partial(_sources, site))
 
 
-async def _partitions(
-    site: Site, state: TopologyState, spout: ComponentState
-) -> tuple[ComponentState, str, Sequence[PartitionState], str]:
-    """The spout, its topic, its partitions, and why there are none."""
+async def _sources(site: Site, request: Request) -> Shown:
+    state = site.memory(request).state
+    asking = [_spout(site, state, each) for each in state.components if each.kind == "spout"]
+    found = await asyncio.gather(*asking)
+    problems = [problem for _, problem in found if problem]
+    nothing = problems and not any(each.partitions for each, _ in found)
+    return Shown(SourcesShown([each for each, _ in found]), problems[0] if nothing else Problem(), state)
+
+
+async def _spout(site: Site, state: TopologyState, spout: ComponentState) -> tuple[SpoutShown, Problem]:
     settings, outline = settings_of(state.bootstrap, state.zookeeper), state.outline
     if settings is None or outline is None or spout.component not in outline.readings:
-        return spout, "", (), ""
+        return SpoutShown(spout.component, "", (), "", spout.own), Problem()
     ask = partial(partitions_of, settings, outline, spout.component)
     found, problem = await site.asked.answer(("partitions", state.name, spout.component), ask)
-    return spout, outline.readings[spout.component].topic, found or (), problem
+    topic = outline.readings[spout.component].topic
+    return SpoutShown(spout.component, topic, found or (), str(problem), spout.own), problem

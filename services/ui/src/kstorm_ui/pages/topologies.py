@@ -1,27 +1,78 @@
 """All topologies."""
 
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site
+from kstorm_ui.state import TopologyState
 from kstorm_ui.stream import stream
 
 
+class TopologyRow(msgspec.Struct, frozen=True):
+    """One topology."""
+
+    name: str
+    place: str
+    state: str
+    """`active`, `deactivated`, or `not found any more`."""
+    processes: int
+    """That there should be."""
+    ready: int
+    troubled: bool
+    """Whether a process does not do its share."""
+    completed: float
+    """Trees a second."""
+    failed: float
+    pending: int
+
+
+class TopologiesShown(msgspec.Struct, frozen=True):
+    """All that the page has seen."""
+
+    source: str
+    problem: str
+    """Why the last look failed; empty if it did not."""
+    topologies: Sequence[TopologyRow]
+
+
 def routes(site: Site) -> list[Route]:
-    """The first page, and what keeps it live."""
+    """The first page, what keeps it live, and the same as JSON."""
+    make = partial(_topologies, site)
 
     async def topologies(request: Request) -> Response:
-        return site.page("topologies.html", **_all(site))
+        return site.page("topologies.html", **_shown(site).values)
 
     async def topologies_stream(request: Request) -> Response:
-        return stream(site.collector, lambda: (site.render("_topologies.html", **_all(site)), {}))
+        return stream(site.collector, lambda: (site.render("_topologies.html", **_shown(site).values), {}))
 
-    return [Route("/", topologies), Route("/stream", topologies_stream)]
+    return [Route("/", topologies), Route("/stream", topologies_stream), site.api("/topologies", make)]
 
 
-def _all(site: Site) -> dict[str, Any]:
-    states = [memory.state for _, memory in sorted(site.collector.memories.items())]
-    return {"states": states, "source": str(site.collector.source), "problem": site.collector.problem}
+async def _topologies(site: Site, request: Request) -> Shown:
+    return _shown(site)
+
+
+def _shown(site: Site) -> Shown:
+    rows = [_row(memory.state) for _, memory in sorted(site.collector.memories.items())]
+    return Shown(TopologiesShown(str(site.collector.source), site.collector.problem, rows))
+
+
+def _row(state: TopologyState) -> TopologyRow:
+    spouts = [each for each in state.components if each.kind == "spout"]
+    return TopologyRow(
+        name=state.name,
+        place=state.place,
+        state="not found any more" if not state.answered else "active" if state.active else "deactivated",
+        processes=sum(each.processes for each in state.components),
+        ready=sum(each.ready for each in state.components),
+        troubled=bool(state.troubles),
+        completed=sum(each.ack_rate for each in spouts),
+        failed=sum(each.fail_rate for each in spouts),
+        pending=sum(each.pending for each in spouts),
+    )

@@ -1,51 +1,131 @@
 """A topology, and a component of it."""
 
+from collections.abc import Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kstorm.inspect.causes import HoldUp
 from kstorm_ui import views
 from kstorm_ui.memory import Memory
+from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site, json
+from kstorm_ui.state import ComponentState, EdgeState, ProcessState, TaskState
 from kstorm_ui.stream import stream
 from kstorm_ui.windows import window
 
 _TOPOLOGY_KEYS: Final = ("acked", "failed")
 _COMPONENT_KEYS: Final = ("emitted", "executed", "failed")
+_TOPOLOGY: Final = "/t/{topology}"
+_COMPONENT: Final = "/t/{topology}/c/{component}"
+
+
+class TopologyShown(msgspec.Struct, frozen=True):
+    """A topology."""
+
+    name: str
+    place: str
+    active: bool
+    health: str
+    """In a sentence."""
+    problem: str
+    """Why the last look failed; empty if it did not."""
+    causes: Sequence[HoldUp]
+    """What holds it back, the most telling first."""
+    window: str
+    """In which was counted: `600`, `10800`, `86400`, `all`."""
+    window_says: str
+    """How far that reaches."""
+    components: Sequence[views.ComponentRow]
+    edges: Sequence[EdgeState]
+
+
+class ComponentShown(msgspec.Struct, frozen=True):
+    """A component."""
+
+    component: ComponentState
+    problem: str
+    processes: Sequence[ProcessState]
+    tasks: Sequence[TaskState]
+    skew: float | None
+    """How much more the busiest task has than the middle one."""
 
 
 def routes(site: Site) -> list[Route]:
-    """Each with what keeps it live, and with the columns of its chart."""
+    """Each with what keeps it live, with the columns of its chart, and as JSON."""
     pages = _Pages(site)
     return [
-        Route("/t/{topology}", pages.topology),
-        Route("/t/{topology}/stream", pages.topology_stream),
-        Route("/t/{topology}/history", pages.topology_history),
-        Route("/t/{topology}/c/{component}", pages.component),
-        Route("/t/{topology}/c/{component}/stream", pages.component_stream),
-        Route("/t/{topology}/c/{component}/history", pages.component_history),
+        Route(_TOPOLOGY, pages.topology),
+        Route(f"{_TOPOLOGY}/stream", pages.topology_stream),
+        Route(f"{_TOPOLOGY}/history", pages.topology_history),
+        site.api(_TOPOLOGY, partial(_topology, site)),
+        Route(_COMPONENT, pages.component),
+        Route(f"{_COMPONENT}/stream", pages.component_stream),
+        Route(f"{_COMPONENT}/history", pages.component_history),
+        site.api(_COMPONENT, partial(_component, site)),
     ]
 
 
+async def _topology(site: Site, request: Request) -> Shown:
+    return _shown_topology(site, site.memory(request), _window(request))
+
+
+async def _component(site: Site, request: Request) -> Shown:
+    return _shown_component(site, *site.component(request))
+
+
+def _window(request: Request) -> str:
+    return request.query_params.get("window", "600")
+
+
+def _shown_topology(site: Site, memory: Memory, key: str) -> Shown:
+    state, chosen = memory.state, window(memory, key, monotonic())
+    data = TopologyShown(
+        name=state.name,
+        place=state.place,
+        active=state.active,
+        health=views.health(state),
+        problem=site.collector.problem,
+        causes=views.held(state),
+        window=chosen.key,
+        window_says=chosen.says,
+        components=views.rows(state, chosen),
+        edges=state.edges,
+    )
+    return Shown(data, state=state)
+
+
+def _shown_component(site: Site, memory: Memory, name: str) -> Shown:
+    state = memory.state
+    component, tasks = state.component(name), state.tasks.get(name, ())
+    assert component is not None
+    processes = state.processes.get(name, ())
+    data = ComponentShown(component, site.collector.problem, processes, tasks, views.skew(tasks))
+    return Shown(data, state=state)
+
+
 class _Pages:
-    """The endpoints."""
+    """The endpoints for browsers."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     async def topology(self, request: Request) -> Response:
-        memory, key = self._site.memory(request), request.query_params.get("window", "600")
+        memory = self._site.memory(request)
         columns = views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS)
-        return self._site.page("topology.html", **self._of_topology(memory, key), minutes=views.last_minutes(columns))
+        shown = _shown_topology(self._site, memory, _window(request))
+        return self._site.page("topology.html", **shown.values, minutes=views.last_minutes(columns))
 
     async def topology_stream(self, request: Request) -> Response:
-        memory, key = self._site.memory(request), request.query_params.get("window", "600")
+        memory, key = self._site.memory(request), _window(request)
 
         def piece() -> tuple[str, Any]:
-            html = self._site.render("_components.html", **self._of_topology(memory, key))
+            html = self._site.render("_components.html", **_shown_topology(self._site, memory, key).values)
             points = views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS)
             return html, {**views.graph(memory.state), "point": _last(points)}
 
@@ -58,7 +138,8 @@ class _Pages:
     async def component(self, request: Request) -> Response:
         memory, name = self._site.component(request)
         minutes = views.last_minutes(views.chart(memory, [name], _COMPONENT_KEYS))
-        return self._site.page("component.html", **self._of_component(memory, name), minutes=minutes)
+        shown = _shown_component(self._site, memory, name)
+        return self._site.page("component.html", **shown.values, minutes=minutes)
 
     async def component_stream(self, request: Request) -> Response:
         memory, name = self._site.component(request)
@@ -66,7 +147,7 @@ class _Pages:
         def piece() -> tuple[str, Any] | None:
             if memory.state.component(name) is None:
                 return None
-            html = self._site.render("_processes.html", **self._of_component(memory, name))
+            html = self._site.render("_processes.html", **_shown_component(self._site, memory, name).values)
             return html, {"point": _last(views.chart(memory, [name], _COMPONENT_KEYS))}
 
         return stream(self._site.collector, piece)
@@ -74,22 +155,6 @@ class _Pages:
     async def component_history(self, request: Request) -> Response:
         memory, name = self._site.component(request)
         return json(views.chart(memory, [name], _COMPONENT_KEYS))
-
-    def _of_topology(self, memory: Memory, key: str) -> dict[str, Any]:
-        chosen = window(memory, key, monotonic())
-        return {"state": memory.state, "window": chosen, "problem": self._site.collector.problem}
-
-    def _of_component(self, memory: Memory, name: str) -> dict[str, Any]:
-        state = memory.state
-        tasks = state.tasks.get(name, ())
-        return {
-            "state": state,
-            "component": state.component(name),
-            "processes": state.processes.get(name, ()),
-            "tasks": tasks,
-            "skew": views.skew(tasks),
-            "problem": self._site.collector.problem,
-        }
 
 
 def _last(columns: dict[str, list[float | None]]) -> dict[str, float | None]:

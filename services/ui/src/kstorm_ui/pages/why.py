@@ -11,8 +11,9 @@ from kstorm.errors import ConfigError
 from kstorm.inspect.outline import Outline
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui import texts
+from kstorm_ui.asked import Problem
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import NO_KAFKA, Site, json
+from kstorm_ui.site import API, NOT_TOLD, Site, json
 from kstorm_ui.sources.messages import OldestAnswer, oldest_of
 from kstorm_ui.state import TopologyState
 
@@ -25,7 +26,7 @@ def routes(site: Site) -> list[Route]:
         page = partial(site.page, state=state, asked=asked)
         if not asked:
             found, problem = await _answer(site, state)
-            return page("why.html", found=found, problem=problem, wrong="")
+            return page("why.html", problem.status, found=found, problem=problem, wrong="")
         try:
             return RedirectResponse(texts.path("t", state.name, "m", *parse_message(asked)), 303)
         except ConfigError as error:
@@ -34,18 +35,18 @@ def routes(site: Site) -> list[Route]:
     async def why_json(request: Request) -> Response:
         found, problem = await _answer(site, site.memory(request).state)
         if found is None:
-            return json({"error": problem}, 503)
+            return json({"error": str(problem)}, problem.status)
         return json({"verdicts": found.verdicts, "all_read": found.all})
 
-    return [Route("/t/{topology}/why", why), Route("/api/v1/t/{topology}/why", why_json)]
+    return [Route("/t/{topology}/why", why), Route(f"{API}/t/{{topology}}/why", why_json)]
 
 
-async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, str]:
+async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, Problem]:
     """The oldest messages that are not done, or why they are not known."""
     try:
         settings, outline = topics_of(state)
     except ConfigError as error:
-        return None, str(error)
+        return None, Problem(str(error))
     ask = partial(oldest_of, settings, outline, values=site.show_values)
     return await site.read.answer(("oldest", state.name), ask)
 
@@ -54,7 +55,7 @@ def topics_of(state: TopologyState) -> tuple[Settings, Outline]:
     """What it takes to read the topics of a topology. Raises `ConfigError` if that is not known."""
     settings = settings_of(state.bootstrap, state.zookeeper)
     if settings is None:
-        raise ConfigError(NO_KAFKA)
+        raise ConfigError(NOT_TOLD)
     if state.outline is None:
         raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
     return settings, state.outline

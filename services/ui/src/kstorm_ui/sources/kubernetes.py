@@ -6,24 +6,51 @@ from typing import Final
 
 from kstorm.cli.cluster import WEB_PORT, Cluster
 from kstorm.cli.workloads import Pod, Workload
+from kstorm.errors import AbsentError, ControlError
 from kstorm.inspect.outline import Outline, parse_outline
 from kstorm.runtime.asking import ask
+from kstorm_ui.sources.logs import MOST_LINES, Life, last_of
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
+_MOST_FETCHED: Final = 16_000_000
+"""Bytes of a log, whose lines may be long."""
 
 
 class KubernetesSource:
     """One namespace. Needs the verb list on deployments, statefulsets and pods; from outside also get on pods/proxy. `inside`: pods
-    are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in."""
+    are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in. Logs take get on
+    pods/log."""
 
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
         self.cluster, self._inside = cluster, inside
         self._told: dict[str, tuple[str, object, Outline]] = {}
         """By topology, the outline, with the name and the beginning of the process that told it."""
+        self._pods: dict[str, Mapping[str, Pod]] = {}
+        """By topology and name, as of the last look."""
 
     def __str__(self) -> str:
         return str(self.cluster)
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        """By the API server, which takes the verb get on pods/log."""
+        pod = self._pods.get(topology, {}).get(process)
+        if pod is None:
+            raise AbsentError(f"there is no pod {process} of {topology} any more")
+        found = [self._life(pod, previous=False)]
+        if pod.restarts:
+            found.append(self._life(pod, previous=True))
+        if all(each.problem for each in found):
+            raise ControlError(found[0].problem)
+        return found
+
+    def _life(self, pod: Pod, *, previous: bool) -> Life:
+        name = f"before restart {pod.restarts}" if previous else "its present container"
+        try:
+            lines = self.cluster.logs(pod, False, MOST_LINES + 1, previous=previous, most_bytes=_MOST_FETCHED)
+            return last_of(name, lines)
+        except ControlError as error:
+            return Life(name, [], False, str(error))
 
     def look(self) -> Sequence[TopologyReport]:
         """Asks every pod, some side by side. Raises `ControlError` if Kubernetes does not answer."""
@@ -35,6 +62,7 @@ class KubernetesSource:
 
     def _report(self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor) -> TopologyReport:
         pods = [(workload, pod) for workload in workloads for pod in self.cluster.pods(workload)]
+        self._pods[name] = {pod.name: pod for _, pod in pods}
         pages = pool.map(self._page, (pod for _, pod in pods))
         processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
         components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from kstorm.errors import AbsentError
 from kstorm.runtime.asking import ask_all
 from kstorm.runtime.running import RunningTopology, find
+from kstorm_ui.sources.logs import Life, lives_in
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 
@@ -16,6 +18,14 @@ class LocalSource:
 
     def __str__(self) -> str:
         return f"this machine, {self._place}"
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        """From the folder of its run."""
+        for found in find(self._place):
+            for worker in found.workers:
+                if (found.name, worker.name) == (topology, process):
+                    return lives_in(Path(worker.log))
+        raise AbsentError(f"{process} of {topology} does not run on this machine any more")
 
     def look(self) -> Sequence[TopologyReport]:
         """Asks every process, some side by side."""

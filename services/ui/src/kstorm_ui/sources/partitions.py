@@ -22,11 +22,8 @@ class PartitionState(msgspec.Struct, frozen=True):
     """The stored offset: the lowest message that is not finished; None if none was stored yet."""
     owner: str
     """Who reads it; empty if nobody does."""
-
-    @property
-    def lag(self) -> int | None:
-        """Messages from the stored offset to the end."""
-        return None if self.stored is None else max(0, self.end - max(self.stored, self.start))
+    lag: int | None
+    """Messages from the stored offset to the end; None if none was stored yet."""
 
 
 def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence[PartitionState]:
@@ -40,7 +37,8 @@ def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence
         for place, there in log.partitions().items():
             node = nodes.read(place)
             stored = None if node.stored is None else node.stored.offset
+            lag = None if stored is None else max(0, there.end - max(stored, there.start))
             found.append(
-                PartitionState(place.topic, place.partition, there.start, there.end, stored, node.holder or "")
+                PartitionState(place.topic, place.partition, there.start, there.end, stored, node.holder or "", lag)
             )
         return found

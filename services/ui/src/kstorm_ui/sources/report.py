@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kstorm.inspect.outline import Outline
+from kstorm_ui.sources.logs import Life
 
 
 class ProcessReport(msgspec.Struct, frozen=True):
@@ -53,6 +54,11 @@ class Source(Protocol):
 
     def look(self) -> Sequence[TopologyReport]:
         """How everything stands now."""
+        ...
+
+    def log(self, topology: str, process: str) -> Sequence[Life]:
+        """What a process has said last, its present life first. May wait; raises `AbsentError` if there is no such process,
+        `KstormError` if nobody says."""
         ...
 
     def __str__(self) -> str:

@@ -16,7 +16,9 @@ const SILENCE_MS = 20_000; // the server sends something every 15 s at least
 let heard = Date.now();
 const live = () => { heard = Date.now(); link.hidden = true; };
 document.addEventListener("htmx:sse:after:message", live);
+let over = false; // nothing more is to come
+document.addEventListener("htmx:sse:close", (event) => { over = event.detail.reason === "message"; });
 document.addEventListener("htmx:sse:error", () => { link.hidden = false; });
 document.addEventListener("visibilitychange", () => { heard = Date.now(); });
 // A page that is not live says nothing by itself, and is not old for that.
-if (document.querySelector("[hx-sse\\:connect]")) setInterval(() => { if (!document.hidden && Date.now() - heard > SILENCE_MS) link.hidden = false; }, 1000);
+if (document.querySelector("[hx-sse\\:connect]")) setInterval(() => { if (!over && !document.hidden && Date.now() - heard > SILENCE_MS) link.hidden = false; }, 1000);

@@ -9,9 +9,10 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
     ConfigResource,
@@ -112,6 +113,22 @@ class Admin:
                     ) from None
                 found[group] = None
         return found
+
+    def group_offsets(self, asked: Sequence[ConsumerGroupTopicPartitions], within: float) -> dict[str, Future[Any]]:
+        """What these groups have committed, by group, within so many seconds for each of two questions.
+
+        Groups are described first. Where a broker is not the coordinator, on a new Kafka or after one has died, that is an error;
+        librdkafka 2.16 would end the process over it if it were asked for offsets (confluentinc/librdkafka#5040)."""
+        groups = [each.group_id for each in asked]
+        answers: dict[str, Future[Any]] = {}
+        for group, answer in self.client.describe_consumer_groups(groups, request_timeout=within).items():
+            error = answer.exception()
+            if isinstance(error, KafkaException) and error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                answers[group] = answer
+        for each in asked:
+            if each.group_id not in answers:
+                answers |= self.client.list_consumer_group_offsets([each], request_timeout=within)
+        return answers
 
     def _heard(self, error: KafkaError) -> None:
         if error.code() in _REMEDIES:

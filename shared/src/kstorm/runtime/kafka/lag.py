@@ -1,7 +1,6 @@
 """How far consumer groups are behind, as Kafka says: records of a component's input topic that its group has not committed."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
@@ -37,12 +36,12 @@ class Lag:
 
     def _committed(self, counts: Mapping[str, int]) -> Sequence[TopicPartition]:
         """By the names of topics, which are those of the groups."""
-        answers: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
-        for name, count in counts.items():
-            asked = ConsumerGroupTopicPartitions(name, [TopicPartition(name, number) for number in range(count)])
-            answers |= self._admin.client.list_consumer_group_offsets([asked], request_timeout=_ANSWER_SECS)
+        asked = [
+            ConsumerGroupTopicPartitions(name, [TopicPartition(name, number) for number in range(count)])
+            for name, count in counts.items()
+        ]
         found: list[TopicPartition] = []
-        for answer in answers.values():
+        for answer in self._admin.group_offsets(asked, _ANSWER_SECS).values():
             with suppress(KafkaException):
                 found += (place for place in answer.result().topic_partitions or () if place.error is None)
         return found

@@ -92,9 +92,7 @@ def facts_of(
 
 def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
     """Nothing of a group that Kafka does not know. Raises `BrokerError` if it does not tell."""
-    answers = admin.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=_ANSWER_SECS
-    )
+    answers = admin.group_offsets([ConsumerGroupTopicPartitions(group)], _ANSWER_SECS)
     try:
         found = answers[group].result().topic_partitions
     except KafkaException as error:

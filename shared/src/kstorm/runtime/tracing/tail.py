@@ -35,9 +35,7 @@ class Marks:
 
     def load(self) -> int | None:
         """The Unix time in ms up to which all is done; None if nobody has told. Raises `BrokerError` if Kafka does not say."""
-        asked = self._admin.client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group)], request_timeout=_ANSWER_SECS
-        )
+        asked = self._admin.group_offsets([ConsumerGroupTopicPartitions(self._group)], _ANSWER_SECS)
         try:
             found = asked[self._group].result().topic_partitions
         except KafkaException as error:

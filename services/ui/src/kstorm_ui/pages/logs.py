@@ -1,0 +1,47 @@
+"""What a process has said last."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import Route
+
+from kstorm_ui.asked import Problem
+from kstorm_ui.shown import Shown
+from kstorm_ui.site import Site
+from kstorm_ui.sources.logs import Life
+
+_FORBIDDEN: Final = 403
+
+
+class LogShown(msgspec.Struct, frozen=True):
+    """Of one process."""
+
+    component: str
+    process: str
+    processes: Sequence[str]
+    """All of the component."""
+    lives: Sequence[Life]
+    """The present one first, or the last one; then the one before."""
+
+
+def routes(site: Site) -> list[Route]:
+    """One page for each process."""
+    return site.both("/t/{topology}/c/{component}/logs/{process}", "log.html", partial(_log, site))
+
+
+async def _log(site: Site, request: Request) -> Shown:
+    memory, component = site.component(request)
+    state, process = memory.state, request.path_params["process"]
+    names = [each.name for each in state.processes.get(component, ())]
+    if process not in names:
+        raise HTTPException(404)
+    problem = Problem("Logs are not shown here: KSTORM_UI_LOGS=true, or ui.logs of the chart, shows them", _FORBIDDEN)
+    lives: Sequence[Life] | None = None
+    if site.show_logs:
+        ask = partial(site.collector.source.log, state.name, process)
+        lives, problem = await site.asked.answer(("log", state.name, process), ask)
+    return Shown(LogShown(component, process, names, lives or ()), problem, state)

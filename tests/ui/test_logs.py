@@ -1,0 +1,78 @@
+"""The page of a log: what strangers have written stays text, and nobody sees it who was not meant to."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kstorm_ui.sources.logs import Life
+from tests.ui.conftest import OpenPage
+from tests.ui.server import MadeUp, serving, topology
+
+EVIL = "<img src=x onerror=alert(1)>\u202egnp\x1b]0;x\x07</pre><script>alert(1)</script>"
+
+
+def made_up() -> MadeUp:
+    source = MadeUp(topology("words", {"lines": "spout", "count": "bolt"}, []))
+    source.lives = [
+        Life("start 2", ["ready", EVIL], False),
+        Life("start 1", ["Traceback", "the last words"], True),
+        Life("start 0", [], False, "it is gone"),
+    ]
+    return source
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Where the page over it is, which may show logs."""
+    with serving(made_up(), show_logs=True) as found:
+        yield found
+
+
+def test_a_process_leads_to_its_log(url: str, open_page: OpenPage) -> None:
+    """Its newest life first, then the one before; what it says is text, and what a terminal would obey is seen."""
+    page = open_page(f"{url}/t/words/c/count")
+    page.get_by_role("link", name="Log of count-0").click()
+    expect(page).to_have_title("Log of count-0 · words · kstorm")
+    lives = page.locator("pre")
+    expect(lives).to_have_count(2)
+    expect(lives.first).to_contain_text("\\u202egnp\\u001b]0;x\\u0007</pre><script>")
+    expect(lives.last).to_have_text("Traceback\nthe last words")
+    expect(page.locator("main")).to_contain_text("The last 2 lines.")
+    expect(page.locator(".bad")).to_have_text("it is gone")
+    assert page.locator("img").count() == 0
+    assert "\u202e" not in page.content()
+    told = page.request.get(page.url.replace("/t/", "/api/v1/t/"))
+    assert [life["lines"] for life in told.json()["lives"]] == [["ready", EVIL], ["Traceback", "the last words"], []]
+    assert "\u202e" not in told.text()
+
+
+@pytest.mark.parametrize("path", ["c/count/logs/lines-0", "c/count/logs/..%2Fcount-0", "c/nobody/logs/count-0"])
+def test_there_is_a_log_only_of_what_was_seen(url: str, open_page: OpenPage, path: str) -> None:
+    """A process of that component, and no other file."""
+    page = open_page(url)
+    for place in ("/t/words", "/api/v1/t/words"):
+        assert page.request.get(f"{url}{place}/{path}").status == 404
+
+
+def test_logs_are_hidden_if_nobody_lets_them_be_seen(open_page: OpenPage) -> None:
+    """On the page and as JSON; no link leads there."""
+    with serving(made_up()) as url:
+        page = open_page(f"{url}/t/words/c/count")
+        expect(page.locator("#processes")).to_contain_text("count-0")
+        assert page.get_by_role("link", name="Log of count-0").count() == 0
+        for place in ("/t/words", "/api/v1/t/words"):
+            answer = page.request.get(f"{url}{place}/c/count/logs/count-0")
+            assert (answer.status, "KSTORM_UI_LOGS" in answer.text()) == (403, True)
+            assert "ready" not in answer.text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_log(
+    url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
+) -> None:
+    """Nor on the page that leads there."""
+    page = open_page(f"{url}/t/words/c/count", color_scheme=scheme)
+    found = violations(page)
+    page.goto(f"{url}/t/words/c/count/logs/count-0")
+    assert [*found, *violations(page)] == []
