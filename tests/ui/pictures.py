@@ -69,6 +69,7 @@ def _take(browser: Browser, running: Running) -> None:
     _take_letters(browser, running)
     for name in ("sources", "audit", "events"):
         _shoot(_open(browser, f"{running.page}/{name}", "light"), name)
+    _take_why(browser, running)  # before the kill, which leaves trees that are never complete
     running.engine.worker("count-0").process.kill()
     expect(page.locator("#health")).to_contain_text("count-0", timeout=_SEEN_MS)
     _shoot(page, "killed", 420)
@@ -77,7 +78,6 @@ def _take(browser: Browser, running: Running) -> None:
     expect(log.locator("pre")).to_have_count(2)
     log.evaluate(_ROOT_AS, str(_ROOT))
     _shoot(log, "logs", 720)
-    _take_why(browser, running)
 
 
 def _take_letters(browser: Browser, running: Running) -> None:
