@@ -20,6 +20,7 @@ from kstorm.inspect.facts import Message
 from kstorm.inspect.outline import Outline
 from kstorm.kafka import KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
+from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
 from kstorm.runtime.tracing.log import Budget, TopicLog
@@ -68,7 +69,7 @@ class TracingOptions:
 
 def is_on_kubernetes(options: TracingOptions) -> bool:
     """Whether the topology is given by its name there."""
-    return bool(options.topology) and ":" not in str(options.topology)
+    return bool(options.topology) and not is_code(str(options.topology))
 
 
 def run_in_pod(options: TracingOptions, *words: str, arguments: Sequence[str] = ()) -> None:
