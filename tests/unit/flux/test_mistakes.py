@@ -265,6 +265,24 @@ streams:
     assert two.args == ([shared, shared],)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!int ''",
+        "!!bool x",
+        "!!timestamp x",
+        "!!float x",
+        "2020-02-31",
+        pytest.param("[" * 2000 + "]" * 2000, id="deep"),
+        "\x1f",
+    ],
+)
+def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
+    """What the library raises of them is told as any mistake."""
+    with pytest.raises(KstormError, match=r"t\.yaml"):
+        written(f"name: t\nconfig: {{it: {value}}}\n")
+
+
 def test_a_file_that_is_not_there() -> None:
     """Says which."""
     with pytest.raises(

@@ -51,18 +51,23 @@ class Document:
 
 def parse(text: str, file: str, replacements: Replacements) -> Document:
     """Reads a YAML file, with `${…}` replaced. No tag makes anything but plain values. Raises `ConfigError` naming the place."""
-    loader = yaml.SafeLoader(text)
     try:
-        root = loader.get_single_node() or MappingNode("tag:yaml.org,2002:map", [])
-        _Walk(file, replacements, loader).check(root)
-        return Document(file, loader.construct_document(root), root)
+        return _parsed(text, file, replacements)
     except yaml.MarkedYAMLError as error:
         at = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}"
         raise ConfigError(f"{file}{at}: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # PyYAML's, of `!!int ''` say
+        raise ConfigError(f"{file} has a value that does not fit its tag, or is too deep: {error}") from None
+
+
+def _parsed(text: str, file: str, replacements: Replacements) -> Document:
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node() or MappingNode("tag:yaml.org,2002:map", [])
+        _Walk(file, replacements, loader).check(root)
+        return Document(file, loader.construct_document(root), root)
     finally:
         loader.dispose()
 
