@@ -1,6 +1,7 @@
 """What the examples of Storm's Flux name, in Python: its test spout, counter and log bolt, and classes to be configured."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Any, Self
@@ -199,6 +200,20 @@ class TestBolt(LogInfoBolt):
         if not isinstance(number, int):
             raise TypeError(f"{number!r} is no number")
         return TestBolt(number)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a thing that cannot be changed: each of its methods makes another."""
+
+    rows: int = 0
+    guarantee: TestEnum | None = None
+
+    def with_rows(self, rows: int) -> Self:
+        return replace(self, rows=rows)
+
+    def total(self) -> int:
+        return self.rows
 
 
 class Units(Enum):

@@ -7,6 +7,8 @@ import pytest
 from kstorm.errors import KstormError
 from kstorm.flux import load_file
 from tests.unit.flux.conftest import WIRED, Written
+from tests.unit.flux.storm import Limits
+from tests.unit.flux.storm import TestEnum as StormEnum
 
 STORM = "tests.unit.flux.storm"
 SPOUT = f"spouts: [{{id: words, class: '{STORM}:TestWordSpout'}}]\n"
@@ -263,6 +265,25 @@ streams:
     one, two = (spec.component for spec in written(text).bolts)
     shared = one.args[0]["deep"][0]  # type: ignore[attr-defined]
     assert two.args == ([shared, shared],)  # type: ignore[attr-defined]
+
+
+def test_what_a_method_returns_goes_on_if_it_is_such_an_object(written: Written) -> None:
+    """As the methods of something frozen return another one; what else they return is nothing."""
+    text = f"""name: t
+components:
+  - id: limits
+    class: {STORM}:Limits
+    properties: [{{name: guarantee, value: BAR}}]
+    config_methods: [{{name: with_rows, args: [3]}}, {{name: total}}]
+spouts:
+  - {{id: words, class: '{STORM}:TestWordSpout'}}
+bolts:
+  - {{id: log, class: '{STORM}:ConfiguredBolt', args: [ref: limits]}}
+streams:
+  - {{from: words, to: log, grouping: {{type: SHUFFLE}}}}
+"""
+    (limits,) = written(text).component("log").component.args  # type: ignore[attr-defined]
+    assert limits == Limits(3, StormEnum.BAR)
 
 
 @pytest.mark.parametrize(
