@@ -15,6 +15,7 @@ Step = str | int
 """A key, or a position in a list."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
+_KINDS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null")}
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -83,6 +84,7 @@ class _Walk:
         self._seen: set[int] = set()
 
     def check(self, node: Node) -> None:
+        """A node and all below it."""
         if any(node is one for one in self._above):
             raise ConfigError(
                 f"{_place(self._file, node)}: this is part of itself; an alias may not name what it is in"
@@ -121,7 +123,7 @@ class _Walk:
         if node.style is not None or node.tag != _TEXT:
             return self._scalar(node, text, node.tag)
         if alone and text.startswith("["):
-            return SequenceNode("tag:yaml.org,2002:seq", [self._read(node, item) for item in self._list(node, text)])
+            return SequenceNode("tag:yaml.org,2002:seq", [self._item(node, item) for item in self._list(node, text)])
         return self._read(node, text)
 
     def _one(self, match: re.Match[str]) -> str:
@@ -129,19 +131,21 @@ class _Walk:
             return match[0][1:]
         return self._replacements.get(match["name"], _texts_of)
 
-    def _list(self, node: Node, text: str) -> list[ScalarNode]:
+    def _list(self, node: ScalarNode, text: str) -> list[ScalarNode]:
         found = _items_of(text)
         if found is None:
             raise ConfigError(
-                f"{_place(self._file, node)}: {text!r} begins as a list, and is none of single values: [a, b]"
+                f"{_place(self._file, node)}: {node.value} begins as a list, and is none of single values: [a, b]"
             )
         return found
 
-    def _read(self, node: Node, given: "str | ScalarNode") -> ScalarNode:
-        """As YAML reads a value without quotes; an item of a list may have some."""
-        if isinstance(given, ScalarNode):
-            return self._scalar(node, given.value, given.tag)
-        return self._scalar(node, given, _tag_of(self._loader, given))
+    def _item(self, node: Node, item: ScalarNode) -> ScalarNode:
+        return self._read(node, item.value) if item.style is None else self._scalar(node, item.value, _TEXT)
+
+    def _read(self, node: Node, text: str) -> ScalarNode:
+        """As YAML reads a value without quotes, but for times and what looks like one: these are text."""
+        tag = _tag_of(self._loader, text)
+        return self._scalar(node, text, tag if tag in _KINDS and ":" not in text else _TEXT)
 
     def _scalar(self, node: Node, text: str, tag: str) -> ScalarNode:
         return ScalarNode(tag, text, node.start_mark, node.end_mark, style="'" if tag == _TEXT else None)

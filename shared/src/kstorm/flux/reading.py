@@ -61,9 +61,9 @@ def _told(document: Document, message: str) -> str:
         return f"{document.place(path, key=True)}: {_unknown(unknown[1], path)}"
     if missing := re.fullmatch("Object missing required field `(.*)`", message):
         return f"{document.place(path)}: {_named(path)} has no {missing[1]!r}: add it"
-    if re.fullmatch("Invalid enum value '(.*)'", message):
+    if invalid := re.fullmatch("Invalid enum value (.*)", message):
         kinds = ", ".join(get_args(GroupingType))
-        return f"{document.place(path)}: {_named(path)}: {message[19:]} is none of {kinds}"
+        return f"{document.place(path)}: {_named(path)}: {invalid[1]} is none of {kinds}"
     said = re.sub("`([a-z]+)`", lambda match: _WORDS.get(match[1], match[1]), message)
     said = said.removeprefix("Expected ").replace(" at `key`", "").replace(" - at `key`", " as key")
     expected, _, got = said.partition(", got ")

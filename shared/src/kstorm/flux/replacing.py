@@ -1,7 +1,7 @@
 """`${name}` in a topology's YAML file: from a file of properties, or, as `${ENV-NAME}`, from the environment.
 
 Only values are replaced, after the YAML was read: whatever is put in, it can never add a key, or end a text. What stands there
-without quotes is then read as YAML would read it, so that a number is one; what stands there alone may be a list of such values.
+without quotes may then be a number, true, false or nothing; what stands there alone may be a list of such values.
 `$${name}` stands for `${name}` itself.
 """
 
