@@ -14,7 +14,8 @@ from kstorm.flux.schema import schema, schema_text
 
 FILE = Path(kstorm.flux.__file__).parent / "schema.json"
 ROOT = Path(__file__).parents[3]
-EXAMPLES = sorted([*Path(__file__).parent.glob("examples/*.yaml"), ROOT / "examples" / "wordcount" / "topology.yaml"])
+WORDCOUNT = ROOT / "examples" / "wordcount" / "topology.yaml"
+EXAMPLES = [*sorted(Path(__file__).parent.glob("examples/*.yaml")), WORDCOUNT]
 REFUSED = {"component-config-invalid-test"}
 """Of the examples those that a schema sees to be wrong."""
 
@@ -36,6 +37,13 @@ def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
         main(["flux-schema"])
     assert ended.value.code == 0
     assert json.loads(capsys.readouterr().out) == schema()
+
+
+def test_an_editor_finds_it_by_the_examples_first_line() -> None:
+    """The path is from the file."""
+    first = WORDCOUNT.read_text().splitlines()[0]
+    path = first.removeprefix("# yaml-language-server: $schema=")
+    assert (WORDCOUNT.parent / path).resolve() == FILE.resolve()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

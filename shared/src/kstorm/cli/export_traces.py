@@ -55,7 +55,9 @@ def export_traces(
     ] = "15m",
     topology: Annotated[
         str | None,
-        typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The topology's code."),
+        typer.Option(
+            "--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The topology's code, or YAML file."
+        ),
     ] = None,
     bootstrap: Annotated[
         str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")

@@ -37,7 +37,7 @@ class TopologyOptions:
             "-t",
             metavar="NAME|MODULE:ATTR",
             envvar="KSTORM_TOPOLOGY",
-            help="The topology: its name, or its code here.",
+            help="The topology: its name, or its code or YAML file here.",
         ),
     ] = None
     bootstrap: Bootstrap = None

@@ -46,7 +46,7 @@ class TracingOptions:
             "--topology",
             metavar="MODULE:ATTR|NAME",
             envvar="KSTORM_TOPOLOGY",
-            help="The topology: its code here, or its name on Kubernetes.",
+            help="The topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
     """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
