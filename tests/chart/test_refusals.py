@@ -14,6 +14,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"topologyName": ""}, "write them by `kstorm values package.module:attribute`"),
     ("minimal", {"components": {"sentences": {"kind": "bolt"}}}, "components has no spout"),
     ("minimal", {"topologyFiles": {"a.py": ""}, "existingTopologyConfigMap": "b"}, "/topology can be only one of them"),
+    ("minimal", {"topologyFilter": "a.properties"}, "topologyFilter is for a topology in YAML, and topology is"),
     ("minimal", {"kafka": {"bootstrapServers": ""}}, "there is no Kafka: set kafka.bootstrapServers, or dev.enabled"),
     ("minimal", {"zookeeper": {"connect": ""}}, "there is no ZooKeeper: set zookeeper.connect, or dev.enabled"),
     ("minimal", {"dev": {"enabled": True}}, "dev.enabled brings its own Kafka and ZooKeeper"),

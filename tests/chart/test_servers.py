@@ -194,6 +194,39 @@ def test_files_of_the_topology(render: Render) -> None:
             assert environment(container)["PYTHONPATH"] == "/topology", name
 
 
+WIRED = {"t.yaml": "name: t\n", "sites/here.yaml": "", "here.properties": "a: 1\n"}
+
+
+def test_files_that_wire_a_topology_are_beside_its_code(render: Render) -> None:
+    """Where /topology is an image's own; each pod that loads the topology has them, and is told where they are."""
+    more = {"topology": "t.yaml", "topologyFilter": "here.properties", "topologyFiles": WIRED}
+    objects = render(more)
+    for name, spec in pod_specs(objects).items():
+        volumes = {each["name"]: each for each in spec["volumes"]}
+        assert "topology" not in volumes, name
+        volume = volumes["wiring"]["configMap"]
+        data = one(objects, "ConfigMap", volume["name"])["data"]
+        assert {item["path"]: data[item["key"]] for item in volume["items"]} == WIRED, name
+        for container in containers(spec):
+            mount = {"name": "wiring", "mountPath": "/etc/kstorm/topology", "readOnly": True}
+            assert mount in container["volumeMounts"], name
+            told = environment(container)
+            assert told["KSTORM_TOPOLOGY"] == "/etc/kstorm/topology/t.yaml", name
+            assert told["KSTORM_TOPOLOGY_FILTER"] == "/etc/kstorm/topology/here.properties", name
+
+
+def test_files_that_wire_a_topology_come_with_its_code(render: Render) -> None:
+    """The rest of the files is at /topology; a path that is none of them is left as it is."""
+    objects = render({"topology": "t.yaml", "topologyFiles": WIRED | {"words.py": "x = 1\n"}})
+    spec = pod_specs(objects)["Deployment/wordcount-split"]
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert [item["path"] for item in volumes["topology"]["configMap"]["items"]] == ["words.py"]
+    assert sorted(item["path"] for item in volumes["wiring"]["configMap"]["items"]) == sorted(WIRED)
+    (container,) = containers(pod_specs(render({"topology": "/topology/own.yml"}))["Deployment/wordcount-split"])
+    assert environment(container)["KSTORM_TOPOLOGY"] == "/topology/own.yml"
+    assert "KSTORM_TOPOLOGY_FILTER" not in environment(container)
+
+
 def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> None:
     """And, with egress, out only to DNS, the release, and where Kafka and ZooKeeper are."""
     policy = one(objects, "NetworkPolicy", "wordcount")["spec"]

@@ -130,6 +130,8 @@ def test_every_value_has_a_comment() -> None:
         ({"ackers": {"autoscaling": {"hpa": {"enabled": True}}}}, "autoscaling"),
         ({"defaults": {"podDisruptionBudget": {"maxUnavailable": 0}}}, "maxUnavailable"),
         ({"topology": "examples/wordcount/topology.py"}, "topology"),
+        ({"topology": "../escape.yaml"}, "topology"),
+        ({"topologyFilter": "../escape.properties"}, "topologyFilter"),
         ({"topologyFiles": {"../escape.py": ""}}, "escape"),
         ({"kafka": {"password": "x"}}, "password"),
         ({"kafka": {"bootstrapServers": "kafka"}}, "bootstrapServers"),
@@ -175,10 +177,13 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
     assert {**written, "dev": {"enabled": True}} == given
 
 
-def test_what_kstorm_values_writes_can_be_installed(template: Template, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("reference", ["examples.wordcount.topology:topology", "examples/wordcount/topology.yaml"])
+def test_what_kstorm_values_writes_can_be_installed(
+    template: Template, capsys: pytest.CaptureFixture[str], reference: str
+) -> None:
     """With nothing more than a Kafka and a ZooKeeper."""
     with pytest.raises(SystemExit):
-        main(["values", "examples.wordcount.topology:topology", "--files"])
+        main(["values", reference, "--files"])
     written = yaml.safe_load(capsys.readouterr().out)
     done = template(written)
     assert done.returncode == 0, done.stderr

@@ -192,6 +192,17 @@ def test_new_code_restarts_pods(render: Render) -> None:
     assert "0.1.0" not in json.dumps(one_text["metadata"])
 
 
+def test_new_wiring_restarts_pods(render: Render) -> None:
+    """A topology's YAML file is its code."""
+
+    def checksum(text: str) -> str:
+        objects = render({"topology": "t.yaml", "topologyFiles": {"t.yaml": text}})
+        found = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["metadata"]["annotations"]
+        return str(found["checksum/topology"])
+
+    assert checksum("name: a") != checksum("name: b")
+
+
 def test_an_upgrade_changes_nothing_that_kubernetes_keeps(render: Render) -> None:
     """Else it would be refused: what selects pods, and what a StatefulSet asks of volumes, which no version is in."""
     fixed = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")

@@ -19,8 +19,9 @@ from kazoo.exceptions import NoNodeError
 from kstorm.kafka import KafkaSpout
 from kstorm.local.cluster import LocalProcesses, Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.references import is_file
 from kstorm.runtime.service.figures import life_of
-from kstorm.topology import Topology
+from kstorm.runtime.service.settings import load_topology
 from tests.integration import topologies
 
 SOURCE_PARTITIONS, SINK_PARTITIONS = 6, 4
@@ -177,7 +178,7 @@ def running(
     settings: Mapping[str, str] | None = None,
     anew: bool = True,
 ) -> Iterator[Engine]:
-    """Runs `topologies:<reference>` until the block ends; its workers are ready when the block begins.
+    """Runs `topologies:<reference>`, or a YAML file's topology, until the block ends; its workers are ready when it begins.
 
     `bootstrap` is the listener that the services use, by default the one without TLS, which the test's own clients use
     in any case. `settings` are further variables of the services. `anew=False`: source and sink are there.
@@ -192,12 +193,13 @@ def running(
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    topology: Topology = getattr(topologies, reference)()
+    reference = reference if is_file(reference) else f"tests.integration.topologies:{reference}"
+    topology = load_topology(reference)
     if anew:
         make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
     processes = LocalProcesses(
         topology,
-        f"tests.integration.topologies:{reference}",
+        reference,
         bootstrap or kafka.bootstrap,
         zookeeper.connect,
         workdir,

@@ -46,7 +46,11 @@ imagePullSecrets:
 {{/* Where the services find topology, Kafka and ZooKeeper. */}}
 {{- define "kstorm.environment" -}}
 - name: KSTORM_TOPOLOGY
-  value: {{ .Values.topology | quote }}
+  value: {{ include "kstorm.wiringPath" (dict "root" . "path" .Values.topology) | quote }}
+{{- with .Values.topologyFilter }}
+- name: KSTORM_TOPOLOGY_FILTER
+  value: {{ include "kstorm.wiringPath" (dict "root" $ "path" .) | quote }}
+{{- end }}
 {{- with tpl .Values.topologyId . }}
 - name: KSTORM_TOPOLOGY_ID
   value: {{ . | quote }}
@@ -155,6 +159,11 @@ imagePullSecrets:
 - name: data
   mountPath: /data
 {{- include "kstorm.codeMount" . }}
+{{- if include "kstorm.wiringFiles" . | fromJsonArray }}
+- name: wiring
+  mountPath: /etc/kstorm/topology
+  readOnly: true
+{{- end }}
 {{- include "kstorm.loginMounts" . }}
 {{- end -}}
 
@@ -183,12 +192,16 @@ imagePullSecrets:
 - name: tmp
   emptyDir: {}
 {{- include "kstorm.codeVolume" . }}
+{{- with include "kstorm.wiringFiles" .root | fromJsonArray }}
+- name: wiring
+  {{- include "kstorm.filesOf" (dict "code" $.code "paths" .) | nindent 2 }}
+{{- end }}
 {{- include "kstorm.loginVolumes" .root }}
 {{- end -}}
 
 {{/* The code in a ConfigMap, where it is in one: as a mount, and as a volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}
 {{- define "kstorm.codeMount" -}}
-{{- if or .Values.topologyFiles .Values.existingTopologyConfigMap }}
+{{- if or (include "kstorm.codeFiles" . | fromJsonArray) .Values.existingTopologyConfigMap }}
 - name: topology
   mountPath: /topology
   readOnly: true
@@ -196,20 +209,52 @@ imagePullSecrets:
 {{- end -}}
 
 {{- define "kstorm.codeVolume" -}}
-{{- if .root.Values.topologyFiles }}
+{{- $paths := include "kstorm.codeFiles" .root | fromJsonArray }}
+{{- if $paths }}
 - name: topology
-  configMap:
-    name: {{ .code }}
-    items:
-      {{- range $path, $_ := .root.Values.topologyFiles }}
-      - key: {{ include "kstorm.fileKey" $path }}
-        path: {{ $path }}
-      {{- end }}
+  {{- include "kstorm.filesOf" (dict "code" .code "paths" $paths) | nindent 2 }}
 {{- else if .root.Values.existingTopologyConfigMap }}
 - name: topology
   configMap:
     name: {{ .root.Values.existingTopologyConfigMap }}
 {{- end }}
+{{- end -}}
+
+{{/* Some of topologyFiles, as a volume: dict "code" NAME-OF-THE-CONFIGMAP "paths" PATHS. */}}
+{{- define "kstorm.filesOf" -}}
+configMap:
+  name: {{ .code }}
+  items:
+    {{- range .paths }}
+    - key: {{ include "kstorm.fileKey" . }}
+      path: {{ . }}
+    {{- end }}
+{{- end -}}
+
+{{/* The paths of topologyFiles that wire a topology in YAML, as a JSON list. They are not mounted over the code of an image. */}}
+{{- define "kstorm.wiringFiles" -}}
+{{- $found := list -}}
+{{- if regexMatch "[.]ya?ml$" .Values.topology -}}
+{{- range $path, $_ := .Values.topologyFiles -}}
+{{- if regexMatch "[.](ya?ml|properties)$" $path -}}{{- $found = append $found $path -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{/* The paths of the others. */}}
+{{- define "kstorm.codeFiles" -}}
+{{- $wiring := include "kstorm.wiringFiles" . | fromJsonArray -}}
+{{- $found := list -}}
+{{- range $path, $_ := .Values.topologyFiles -}}
+{{- if not (has $path $wiring) -}}{{- $found = append $found $path -}}{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{/* Where a file that is one of topologyFiles is in a pod; what is none of them is left as it is: dict "root" $ "path" PATH. */}}
+{{- define "kstorm.wiringPath" -}}
+{{- if has .path (include "kstorm.wiringFiles" .root | fromJsonArray) -}}/etc/kstorm/topology/{{- end -}}{{ .path }}
 {{- end -}}
 
 {{/* A ConfigMap's key for a path: keys have no slash, and files no two dots in a row. */}}

@@ -40,6 +40,9 @@
 {{- if and .Values.topologyFiles .Values.existingTopologyConfigMap -}}
 {{- $wrong = append $wrong "topologyFiles and existingTopologyConfigMap are both set: /topology can be only one of them" -}}
 {{- end -}}
+{{- if and .Values.topologyFilter (not (regexMatch "[.]ya?ml$" .Values.topology)) -}}
+{{- $wrong = append $wrong (printf "topologyFilter is for a topology in YAML, and topology is %s: leave it out" .Values.topology) -}}
+{{- end -}}
 {{- toJson $wrong -}}
 {{- end -}}
 

@@ -14,6 +14,7 @@ from kstorm.cli.causes import causes
 from kstorm.cli.consume import consume
 from kstorm.cli.events import events
 from kstorm.cli.export_traces import export_traces
+from kstorm.cli.flux_schema import flux_schema
 from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.lag import lag
@@ -41,6 +42,7 @@ app.add_typer(offsets.app, name="offsets")
 app.add_typer(dlq.app, name="dlq")
 for verb in (
     values,
+    flux_schema,
     prepare,
     probe,
     produce,

@@ -20,6 +20,7 @@ from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.inspect.letters import Numbered
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
+from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.copies import Copy, write_copies
 from kstorm.runtime.kafka.one_partition import write_topic
@@ -181,8 +182,8 @@ def _obeys(topology: Topology, component: str) -> bool:
 
 def _code(options: TopologyOptions) -> Topology | None:
     """The topology itself, where it is at hand, as in its pods."""
-    named = options.topology if ":" in (options.topology or "") else os.environ.get("KSTORM_TOPOLOGY", "")
-    if ":" not in (named or ""):
+    named = options.topology if is_code(options.topology or "") else os.environ.get("KSTORM_TOPOLOGY", "")
+    if not is_code(named or ""):
         return None
     return code_of(options, "a copy is for a spout that carries out no orders")
 

@@ -16,6 +16,7 @@ from kstorm.cli.cluster import is_named, open_cluster
 from kstorm.cli.finding import Context, Namespace, find
 from kstorm.cli.in_pod import PodCommand
 from kstorm.errors import ConfigError, ControlError
+from kstorm.references import is_code
 from kstorm.runtime.service.settings import Settings, load_topology
 from kstorm.topology import Topology
 
@@ -36,7 +37,7 @@ class TopologyOptions:
             "-t",
             metavar="NAME|MODULE:ATTR",
             envvar="KSTORM_TOPOLOGY",
-            help="The topology: its name, or its code here.",
+            help="The topology: its name, or its code or YAML file here.",
         ),
     ] = None
     bootstrap: Bootstrap = None
@@ -48,7 +49,7 @@ class TopologyOptions:
         """The topology's. Raises `ConfigError` if none is given."""
         if not self.topology:
             raise ConfigError("which topology? Give its name by --topology, or by KSTORM_TOPOLOGY")
-        return load_topology(self.topology).name if ":" in self.topology else self.topology
+        return load_topology(self.topology).name if is_code(self.topology) else self.topology
 
     @property
     def settings(self) -> Settings:
@@ -59,12 +60,12 @@ class TopologyOptions:
     def is_far(self) -> bool:
         """Whether a pod has to do it. Raises `ConfigError` on options that do not go together."""
         chosen = self.namespace is not None or self.context is not None
-        if chosen and (self.bootstrap is not None or ":" in (self.topology or "")):
+        if chosen and (self.bootstrap is not None or is_code(self.topology or "")):
             raise ConfigError(
                 "--bootstrap and MODULE:ATTR are for a topology here, --namespace and --context for one on Kubernetes, whose pod "
                 "knows its Kafka: give the one or the other"
             )
-        here = self.bootstrap is not None or BOOTSTRAP in os.environ or ":" in (self.topology or "")
+        here = self.bootstrap is not None or BOOTSTRAP in os.environ or is_code(self.topology or "")
         return chosen or (not here and is_named())
 
 
@@ -76,9 +77,9 @@ def code_of(options: TopologyOptions, why: str) -> Topology:
 def reference_of(options: TopologyOptions, why: str) -> str:
     """Where its code is, as `package.module:attribute`. Raises `ConfigError` as `code_of` does."""
     reference = options.topology or ""
-    if ":" not in reference:
+    if not is_code(reference):
         reference = os.environ.get(_CODE, "")
-    if ":" not in reference:
+    if not is_code(reference):
         raise ConfigError(f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR")
     found = load_topology(reference).name
     if found != options.name:

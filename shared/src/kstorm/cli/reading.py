@@ -26,7 +26,7 @@ class ReadingOptions:
             "--topology",
             metavar="MODULE:ATTR|NAME",
             envvar="KSTORM_TOPOLOGY",
-            help="The spout's topology: its code here, or its name on Kubernetes.",
+            help="The spout's topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
     """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""

@@ -14,6 +14,7 @@ from kstorm.cli.in_pod import PodCommand, find_or_hint
 from kstorm.cli.reading import ReadingOptions
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ConfigError, ControlError
+from kstorm.references import is_code
 
 
 def run_in_pod(options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()) -> None:
@@ -52,7 +53,7 @@ def pod_of(options: Options, kinds: Sequence[str] = ("spout", "acker")) -> tuple
     """A pod of the topology that a command is to be run in, and the workloads there are; None if it is to be run here."""
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
-    if not name or ":" in name:
+    if not name or is_code(name):
         if chosen:
             raise ConfigError("--namespace and --context are for a topology on Kubernetes: give its name by --topology")
         return None

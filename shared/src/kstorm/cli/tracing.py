@@ -21,6 +21,7 @@ from kstorm.inspect.facts import Message
 from kstorm.inspect.outline import Outline
 from kstorm.kafka import KafkaSpout, SpoutConfig
 from kstorm.kafka.offsets import TopologyRef
+from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
 from kstorm.runtime.tracing.log import Budget, TopicLog
@@ -46,7 +47,7 @@ class TracingOptions:
             "--topology",
             metavar="MODULE:ATTR|NAME",
             envvar="KSTORM_TOPOLOGY",
-            help="The topology: its code here, or its name on Kubernetes.",
+            help="The topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
     """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
@@ -69,7 +70,7 @@ class TracingOptions:
 
 def is_on_kubernetes(options: TracingOptions) -> bool:
     """Whether the topology is given by its name there."""
-    return bool(options.topology) and ":" not in str(options.topology)
+    return bool(options.topology) and not is_code(str(options.topology))
 
 
 def check_far_url(url: str) -> None:

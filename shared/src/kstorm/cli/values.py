@@ -2,41 +2,77 @@
 
 kstorm values hello:topology > values.yaml
 kstorm values hello:topology --files | helm install hello helm/kstorm -f - --set dev.enabled=true
+kstorm values topology.yaml > values.yaml
 """
 
-import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 import yaml
 
 from kstorm.cli.shape import shape_of
+from kstorm.cli.topology_files import key_of, modules_of, python_files, wiring_files
 from kstorm.errors import ConfigError
+from kstorm.flux import build, read
 from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.references import is_file
 from kstorm.runtime.service.settings import load_topology
 from kstorm.topology import Topology
 
-_MOST_BYTES: Final = 900_000
-"""Of all files; Kubernetes keeps no ConfigMap above 1 MiB."""
-
 
 def values(
-    reference: Annotated[str, typer.Argument(metavar="MODULE:ATTR", help="The topology: package.module:attribute.")],
+    reference: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:ATTR|FILE", help="The topology: package.module:attribute, or a YAML file."),
+    ],
     files: Annotated[
         bool, typer.Option("--files", help="Add the Python files of its top package, for images that do not have them.")
     ] = False,
+    properties: Annotated[
+        str,
+        typer.Option(
+            "--filter", metavar="FILE", envvar="KSTORM_TOPOLOGY_FILTER", help="Properties for ${name} in the YAML file."
+        ),
+    ] = "",
 ) -> None:
-    """Writes the Helm values of a topology as YAML: its components, their tasks, and what to start with."""
-    written = to_yaml(values_of(reference, load_topology(reference), files=files))
-    print(f"# Written by `kstorm values {reference}`: do so again when the topology has changed.\n{written}", end="")
+    """Writes the Helm values of a topology as YAML: its components, their tasks, and what to start with. A topology's YAML file is
+    part of them."""
+    if is_file(reference):
+        found = _values_of_file(Path(reference), properties, files=files)
+    else:
+        found = _values_of_code(reference, files=files)
+    print(
+        f"# Written by `kstorm values {reference}`: do so again when the topology has changed.\n{to_yaml(found)}",
+        end="",
+    )
 
 
-def values_of(reference: str, topology: Topology, *, files: bool = False) -> dict[str, Any]:
-    """The values. Raises `ConfigError` if the files are to be in it and are none, or too large."""
+def _values_of_code(reference: str, *, files: bool) -> dict[str, Any]:
+    found = {"topology": reference, **_values_of(load_topology(reference))}
+    if files:
+        found["topologyFiles"] = python_files([reference.partition(":")[0].partition(".")[0]])
+    return found
+
+
+def _values_of_file(path: Path, properties: str, *, files: bool) -> dict[str, Any]:
+    wiring = read(path, properties=Path(properties) if properties else None)
+    found = {"topology": path.name, **_values_of(build(wiring))}
+    if properties:
+        found["topologyFilter"] = key_of(Path(properties), wiring)
+    found["topologyFiles"] = wiring_files(wiring, properties)
+    if files and wiring.resources:
+        raise ConfigError(
+            f"{path} includes {wiring.resources[0]} as a resource, which --files does not add: include it without resource"
+        )
+    if files:
+        found["topologyFiles"] |= python_files(modules_of(wiring))
+    return found
+
+
+def _values_of(topology: Topology) -> dict[str, Any]:
     shape, config = shape_of(topology), topology.config
-    found: dict[str, Any] = {"topology": reference, "topologyName": topology.name, "components": {}}
+    found: dict[str, Any] = {"topologyName": topology.name, "components": {}}
     for id, component in shape.components.items():
         found["components"][id] = {"kind": component.kind, "tasks": component.tasks}
         if component.stateful:
@@ -46,8 +82,6 @@ def values_of(reference: str, topology: Topology, *, files: bool = False) -> dic
     sources, sinks = sources_of(topology), sinks_of(topology)
     if sources and sinks:
         found["test"] = {"source": next(iter(sources)), "sink": next(iter(sinks))}
-    if files:
-        found["topologyFiles"] = _files(reference.partition(":")[0].partition(".")[0])
     return found
 
 
@@ -65,27 +99,3 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-
-
-def _files(name: str) -> dict[str, str]:
-    """The Python files of a module or package, tests left out, by their path below the folder that it is imported from."""
-    paths = dict(_paths(name))
-    size = sum(path.stat().st_size for path in paths.values())
-    if not paths or size > _MOST_BYTES:
-        what = f"they have {size} bytes" if paths else f"{name!r} has none"
-        raise ConfigError(
-            f"--files takes up to {_MOST_BYTES} bytes of Python files, and {what}: put the code into images instead "
-            "(FROM kstorm-bolt, COPY it to /topology)"
-        )
-    return {key: path.read_text() for key, path in paths.items()}
-
-
-def _paths(name: str) -> Iterator[tuple[str, Path]]:
-    spec = importlib.util.find_spec(name)
-    folders = list(map(Path, (spec and spec.submodule_search_locations) or ()))
-    if not folders and spec is not None and spec.origin is not None:
-        yield f"{name}.py", Path(spec.origin)
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            if not path.name.startswith("test_") and path.name != "conftest.py":
-                yield (Path(name) / path.relative_to(folder)).as_posix(), path

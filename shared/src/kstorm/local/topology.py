@@ -1,4 +1,4 @@
-"""`python -m kstorm.local.topology MODULE:ATTR`, which `./run topology` starts: runs a topology on this machine.
+"""`python -m kstorm.local.topology MODULE:ATTR|FILE`, which `./run topology` starts: runs a topology on this machine.
 
 There is one process for each executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are given. It
 shows what happens until Ctrl-C, and then lets open trees finish.
@@ -45,7 +45,7 @@ class TopologyOptions:
     """The options of the command."""
 
     reference: str
-    """The topology: `package.module:attribute`."""
+    """The topology: `package.module:attribute`, or a YAML file."""
     topics: tuple[tuple[str, int], ...] = ()
     """Topics to create besides the topology's own, with their partition counts."""
     bootstrap: str | None = None
@@ -56,6 +56,8 @@ class TopologyOptions:
     """Folder that gets a folder for this run; None: `.kstorm/runs`."""
     page: bool = True
     """Whether to show it in a browser too."""
+    properties: str = ""
+    """A file of properties for `${name}` in the YAML file; empty: there is none."""
 
 
 def main() -> int:
@@ -66,7 +68,7 @@ def main() -> int:
 
 def run(options: TopologyOptions, console: Console) -> int:
     """Run until `KeyboardInterrupt`; raises `KstormError` for what the user can mend."""
-    settings = Settings(topology=options.reference)
+    settings = Settings(topology=options.reference, topology_filter=options.properties)
     topology = settings.load_topology()  # a mistake in there costs a second, not the servers' start
     directory = run_directory(options.workdir)
     logging.basicConfig(filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s")
@@ -88,6 +90,7 @@ def run(options: TopologyOptions, console: Console) -> int:
             endpoints.bootstrap,
             endpoints.zookeeper,
             workdir=directory,
+            environment={"KSTORM_TOPOLOGY_FILTER": options.properties} if options.properties else {},
             topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
         )
         _print_how_to(console, endpoints, sources)
@@ -157,6 +160,7 @@ def _options(arguments: argparse.Namespace) -> TopologyOptions:
         arguments.zookeeper,
         arguments.workdir,
         not arguments.no_page,
+        arguments.filter,
     )
 
 
@@ -169,7 +173,15 @@ def _topic(text: str) -> tuple[str, int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./run topology", description="Run a topology on this machine, watched live.")
-    parser.add_argument("reference", metavar="MODULE:ATTR", help="such as examples.wordcount.topology:topology")
+    parser.add_argument(
+        "reference", metavar="MODULE:ATTR|FILE", help="such as examples.wordcount.topology:topology or topology.yaml"
+    )
+    parser.add_argument(
+        "--filter",
+        default=os.environ.get("KSTORM_TOPOLOGY_FILTER", ""),
+        metavar="FILE",
+        help="properties for ${name} in the YAML file",
+    )
     parser.add_argument(
         "--topic",
         action="append",

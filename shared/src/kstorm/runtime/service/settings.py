@@ -1,19 +1,18 @@
 """A service's settings, from the environment, checked before anything is started."""
 
-import importlib
 import os
 import re
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kstorm.errors import ConfigError, TopologyError
+from kstorm.flux import load_file
+from kstorm.references import Kind, find, is_file
 from kstorm.runtime.service import secrets
 from kstorm.runtime.service.log import CLIENT_LOG
-from kstorm.runtime.service.references import other_modules, other_topologies, topologies_of
 from kstorm.runtime.service.scale import number_of
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls, parse_tls
 from kstorm.topology import Topology
@@ -26,7 +25,11 @@ class Settings:
     """What one service process needs to know. Every field is read from `KSTORM_` + its name in capitals."""
 
     topology: str
-    """Where the topology is: `package.module:attribute`. The attribute is a `Topology`, or a function that returns one."""
+    """Where the topology is: `package.module:attribute`, whose attribute is a `Topology`, or a function that returns one; or the
+    path of a YAML file (docs/flux.md)."""
+
+    topology_filter: str = ""
+    """A file of properties for what is `${name}` in a topology's YAML file. Empty: there is none."""
 
     component: str = ""
     """The spout or bolt that this process runs tasks of; an acker needs none."""
@@ -97,7 +100,7 @@ class Settings:
 
     def load_topology(self) -> Topology:
         """Imports the topology. Raises `ConfigError` or `TopologyError` naming what is wrong with it."""
-        return load_topology(self.topology)
+        return load_topology(self.topology, self.topology_filter)
 
     def component_of(self, topology: Topology, kind: Literal["spout", "bolt"]) -> str:
         """The component that this process runs; raises `ConfigError` if `KSTORM_COMPONENT` names none of that kind."""
@@ -124,7 +127,9 @@ class Settings:
 def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
     """Reads the settings of a service; raises `ConfigError` naming the variable, its value and the remedy."""
     if not environ.get("KSTORM_TOPOLOGY"):
-        raise ConfigError("KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute")
+        raise ConfigError(
+            "KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute, or as a YAML file"
+        )
     return with_or_without_topology(environ)
 
 
@@ -146,42 +151,23 @@ def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
     return settings
 
 
-def load_topology(reference: str) -> Topology:
-    """The topology that `package.module:attribute` names; the current folder is importable."""
-    module_name, _, attribute = reference.partition(":")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    if not module_name or module_name.startswith(".") or not attribute:
-        there = topologies_of(module_name) if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name) else ""
-        raise ConfigError(
-            f"the topology {reference!r} is not of the form package.module:attribute{there and f'; there is {there}'}"
-        )
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise ConfigError(
-                f"the topology {reference!r} needs the module {error.name!r}, which is not installed"
-            ) from None
-        there = other_modules(error.name)
-        raise ConfigError(
-            f"the topology {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
-            f"{there and f'; there is {there}'}"
-        ) from None
-    except AttributeError:
-        module = sys.modules.get(module_name)
-        if module is None or hasattr(module, attribute):  # the code itself has raised it
-            raise
-        there = other_topologies(module)
-        raise ConfigError(
-            f"the topology {reference!r}: the module {module_name} has no {attribute!r}{there and f'; there is {there}'}"
-        ) from None
+def load_topology(reference: str, properties: str | None = None) -> Topology:
+    """The topology that `package.module:attribute` or the path of a YAML file names.
+
+    `properties` is the file for what is `${name}` in the YAML; None stands for what KSTORM_TOPOLOGY_FILTER says."""
+    if is_file(reference):
+        chosen = os.environ.get("KSTORM_TOPOLOGY_FILTER", "") if properties is None else properties
+        return load_file(Path(reference), properties=Path(chosen) if chosen else None)
+    found = find(reference, _TOPOLOGY)
     topology = found() if callable(found) else found
     if not isinstance(topology, Topology):
         raise TopologyError(
             f"{reference!r} is a {type(topology).__name__}, not a Topology: assign it the result of TopologyBuilder.build()"
         )
     return topology
+
+
+_TOPOLOGY = Kind("topology", lambda _, value: isinstance(value, Topology))
 
 
 def _parse(name: str, variable: str, text: str) -> object:

@@ -1,0 +1,83 @@
+"""The files of a topology, for a chart that brings them: its code, and what wires it."""
+
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kstorm.errors import ConfigError
+from kstorm.flux import Wiring
+
+_MOST_BYTES: Final = 900_000
+"""Of all files; Kubernetes keeps no ConfigMap above 1 MiB."""
+_KEY: Final = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*")
+
+
+def python_files(names: Iterable[str]) -> dict[str, str]:
+    """The Python files of modules or packages, tests left out, by their path below the folder that each is imported from."""
+    paths = {key: path for name in names for key, path in _paths(name)}
+    if not paths:
+        raise ConfigError(f"{_WHOLE}, and {', '.join(map(repr, names)) or 'no module'} has none: {_REMEDY}")
+    return _within({key: path.read_text() for key, path in paths.items()})
+
+
+def wiring_files(wiring: Wiring, properties: str) -> dict[str, str]:
+    """The YAML files of a topology, and its file of properties, by their path below the folder of the first."""
+    paths = [*dict.fromkeys(wiring.files), *([Path(properties)] if properties else [])]
+    return _within({key_of(path, wiring): path.read_text(encoding="utf-8") for path in paths})
+
+
+def key_of(path: Path, wiring: Wiring) -> str:
+    """Its path below the folder of the topology's file. Raises `ConfigError` if it is elsewhere."""
+    key = os.path.relpath(path, wiring.files[0].parent)
+    if not _KEY.fullmatch(key):
+        raise ConfigError(
+            f"{path} cannot be part of the chart's values: put it into {wiring.files[0].parent.resolve()} or below it, "
+            "under a name of letters, digits, '.', '-' and '_'"
+        )
+    return key
+
+
+def modules_of(wiring: Wiring) -> list[str]:
+    """The top packages of what a topology's files name, without kstorm's and those that are installed."""
+    named = [one.value.class_ for one in wiring.components.values()]
+    named += [one.value.class_ for one in (*wiring.spouts.values(), *wiring.bolts.values())]
+    groupings = [stream.value.grouping.custom_class for stream in wiring.streams.values()]
+    named += [one.class_ for one in groupings if one is not None]
+    named += [wiring.source.value.function] if wiring.source is not None else []
+    tops = dict.fromkeys(name.partition(":")[0].partition(".")[0] for name in named)
+    return [name for name in tops if name != "kstorm" and not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    if name in sys.stdlib_module_names or spec is None or spec.origin is None:
+        return name in sys.stdlib_module_names
+    places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return any(Path(spec.origin).is_relative_to(place) for place in places)
+
+
+def _within(files: Mapping[str, str]) -> dict[str, str]:
+    size = sum(len(text.encode()) for text in files.values())
+    if size > _MOST_BYTES:
+        raise ConfigError(f"{_WHOLE}, and they have {size} bytes: {_REMEDY}")
+    return dict(files)
+
+
+_WHOLE: Final = f"--files takes up to {_MOST_BYTES} bytes of Python files"
+_REMEDY: Final = "put the code into images instead (FROM kstorm-bolt, COPY it to /topology)"
+
+
+def _paths(name: str) -> Iterator[tuple[str, Path]]:
+    spec = importlib.util.find_spec(name)
+    folders = list(map(Path, (spec and spec.submodule_search_locations) or ()))
+    if not folders and spec is not None and spec.origin is not None:
+        yield f"{name}.py", Path(spec.origin)
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            if not path.name.startswith("test_") and path.name != "conftest.py":
+                yield (Path(name) / path.relative_to(folder)).as_posix(), path

@@ -1,0 +1,86 @@
+"""Calls what a topology's file names, with arguments that were read from it; what goes wrong is told with its place."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from kstorm.errors import ConfigError, KstormError
+from kstorm.flux.document import Place
+from kstorm.references import Kind, find
+
+
+def find_at(reference: str, kind: Kind, at: Place) -> Any:
+    """What `package.module:attribute` names; the error says where it stands."""
+    try:
+        return find(reference, kind)
+    except ConfigError as error:
+        raise ConfigError(f"{at}: {error}") from None
+
+
+def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], at: Place, name: str) -> Any:
+    """Calls it. Raises `ConfigError` with the place, whatever it raises."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some that are written in C have none
+        signature = None
+    if signature is not None:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ConfigError(f"{at}: {name}{_shown(signature)}: {error}") from None
+        bound.arguments.update(fitting(bound.arguments, hints_of(_initializer(function)), at))
+        args, kwargs = bound.args, bound.kwargs
+    try:
+        return function(*args, **kwargs)
+    except KstormError as error:
+        raise ConfigError(f"{at}: {name}: {error}") from None
+    except Exception as error:
+        raise ConfigError(f"{at}: {name} raised {type(error).__name__}: {error}") from error
+
+
+def _initializer(function: Callable[..., Any]) -> object:
+    """What has the types of its parameters: of a class, not those of its attributes."""
+    return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy trusts no other way
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """The parameters' names."""
+    names = [f"{'*' * (p.kind - 1) if p.kind in (2, 4) else ''}{p.name}" for p in signature.parameters.values()]
+    return f"({', '.join(names)})"
+
+
+def hints_of(function: Any) -> Mapping[str, Any]:
+    """The types of parameters, or of a class's attributes, by name; none if they are not known."""
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # noqa: BLE001 - types are the user's code, and may name what is not there when it runs
+        return {}
+
+
+def fitting(values: Mapping[str, Any], hints: Mapping[str, Any], at: Place) -> dict[str, Any]:
+    """Names of an enum's members become members, where an enum is asked for."""
+    return {name: _member(name, value, hints.get(name), at) for name, value in values.items()}
+
+
+def _member(name: str, value: Any, hint: Any, at: Place) -> Any:
+    kinds = (hint, *typing.get_args(hint))
+    if not isinstance(value, str) or str in kinds:
+        return value
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            if value not in kind.__members__:
+                raise ConfigError(f"{at}: {name} is {value!r}: it must be one of {', '.join(kind.__members__)}")
+            return kind[value]
+    return value
+
+
+def method_of(of: Any, name: str, at: Place) -> Callable[..., Any]:
+    """A public method of an object or a class. Raises `ConfigError` if it has none of that name."""
+    kind = of if isinstance(of, type) else type(of)
+    found = None if name.startswith("_") else getattr(of, name, None)
+    if not callable(found):
+        known = [each for each in dir(of) if not each.startswith("_") and callable(getattr(of, each, None))]
+        raise ConfigError(f"{at}: {kind.__name__} has no method {name!r}: it has {', '.join(known) or 'none'}")
+    return typing.cast("Callable[..., Any]", found)

@@ -1,0 +1,189 @@
+"""A YAML file that was read: its values, and where each of them stands."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from kstorm.errors import ConfigError
+from kstorm.flux.replacing import REFERENCE, Replacements
+
+Step = str | int
+"""A key, or a position in a list."""
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+_KINDS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null")}
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file."""
+
+    file: str
+    values: Any
+    _root: Node
+
+    def place(self, path: Iterable[Step] = (), *, key: bool = False) -> Place:
+        """Where a value stands, or its key; where that is not there, what would hold it."""
+        node = shown = self._root
+        for step in path:
+            found = _entry(node, step)
+            if found is None:
+                break
+            shown, node = (found[0] if key else found[1]), found[1]
+        return _place(self.file, shown)
+
+
+def parse(text: str, file: str, replacements: Replacements) -> Document:
+    """Reads a YAML file, with `${…}` replaced. No tag makes anything but plain values. Raises `ConfigError` naming the place."""
+    try:
+        return _parsed(text, file, replacements)
+    except yaml.MarkedYAMLError as error:
+        at = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}"
+        raise ConfigError(f"{file}{at}: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # PyYAML's, of `!!int ''` say
+        raise ConfigError(f"{file} has a value that does not fit its tag, or is too deep: {error}") from None
+
+
+def _parsed(text: str, file: str, replacements: Replacements) -> Document:
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node() or MappingNode("tag:yaml.org,2002:map", [])
+        _Walk(file, replacements, loader).check(root)
+        return Document(file, loader.construct_document(root), root)
+    finally:
+        loader.dispose()
+
+
+class _Walk:
+    """Through the nodes of a file: refuses what is there twice, and replaces."""
+
+    def __init__(self, file: str, replacements: Replacements, loader: yaml.SafeLoader) -> None:
+        self._file = file
+        self._replacements = replacements
+        self._loader = loader
+        self._above: list[Node] = []
+        self._seen: set[int] = set()
+
+    def check(self, node: Node) -> None:
+        """A node and all below it."""
+        if any(node is one for one in self._above):
+            raise ConfigError(
+                f"{_place(self._file, node)}: this is part of itself; an alias may not name what it is in"
+            )
+        if id(node) in self._seen or isinstance(node, ScalarNode):
+            return
+        self._seen.add(id(node))
+        self._above.append(node)
+        if isinstance(node, MappingNode):
+            self._refuse_twice(node)
+            node.value = [(key, self._replaced(value)) for key, value in node.value]
+            for _, value in node.value:
+                self.check(value)
+        elif isinstance(node, SequenceNode):
+            node.value = [self._replaced(value) for value in node.value]
+            for value in node.value:
+                self.check(value)
+        self._above.pop()
+
+    def _refuse_twice(self, node: MappingNode) -> None:
+        known: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, ScalarNode) and key.tag != _MERGE:
+                if (key.tag, key.value) in known:
+                    raise ConfigError(f"{_place(self._file, key)}: the key {key.value!r} is there twice: keep one")
+                known.add((key.tag, key.value))
+
+    def _replaced(self, node: Node) -> Node:
+        if not isinstance(node, ScalarNode) or not REFERENCE.search(node.value):
+            return node
+        alone = REFERENCE.fullmatch(node.value) is not None
+        try:
+            text = REFERENCE.sub(self._one, node.value)
+        except ConfigError as error:
+            raise ConfigError(f"{_place(self._file, node)}: {error}") from None
+        if node.style is not None or node.tag != _TEXT:
+            return self._scalar(node, text, node.tag)
+        if alone and text.startswith("["):
+            return SequenceNode("tag:yaml.org,2002:seq", [self._item(node, item) for item in self._list(node, text)])
+        return self._read(node, text)
+
+    def _one(self, match: re.Match[str]) -> str:
+        if match["literal"]:
+            return match[0][1:]
+        return self._replacements.get(match["name"], _texts_of)
+
+    def _list(self, node: ScalarNode, text: str) -> list[ScalarNode]:
+        found = _items_of(text)
+        if found is None:
+            raise ConfigError(
+                f"{_place(self._file, node)}: {node.value} begins as a list, and is none of single values: [a, b]"
+            )
+        return found
+
+    def _item(self, node: Node, item: ScalarNode) -> ScalarNode:
+        return self._read(node, item.value) if item.style is None else self._scalar(node, item.value, _TEXT)
+
+    def _read(self, node: Node, text: str) -> ScalarNode:
+        """As YAML reads a value without quotes, but for times and what looks like one: these are text."""
+        tag = _tag_of(self._loader, text)
+        return self._scalar(node, text, tag if tag in _KINDS and ":" not in text else _TEXT)
+
+    def _scalar(self, node: Node, text: str, tag: str) -> ScalarNode:
+        return ScalarNode(tag, text, node.start_mark, node.end_mark, style="'" if tag == _TEXT else None)
+
+
+def _tag_of(loader: yaml.SafeLoader, text: str) -> str:
+    return str(loader.resolve(ScalarNode, text, (True, False)))  # type: ignore[no-untyped-call]
+
+
+def _items_of(text: str) -> list[ScalarNode] | None:
+    """The items of a list of single values; None if the text is none."""
+    try:
+        found = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    if not isinstance(found, SequenceNode) or not all(isinstance(item, ScalarNode) for item in found.value):
+        return None
+    return list(found.value)
+
+
+def _texts_of(text: str) -> list[str] | None:
+    found = _items_of(text)
+    return None if found is None else [str(item.value) for item in found]
+
+
+def _entry(node: Node, step: Step) -> tuple[Node, Node] | None:
+    """Key and value of a mapping, or twice the item of a list."""
+    if isinstance(node, MappingNode) and isinstance(step, str):
+        return next(_entries(node, step), None)
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
+
+
+def _entries(node: MappingNode, name: str) -> Iterator[tuple[Node, Node]]:
+    return ((key, value) for key, value in node.value if isinstance(key, ScalarNode) and key.value == name)
+
+
+def _place(file: str, node: Node) -> Place:
+    mark = node.start_mark
+    return Place(file, 1, 1) if mark is None else Place(file, mark.line + 1, mark.column + 1)

@@ -1,0 +1,25 @@
+"""The files of a topology in YAML: all that `kstorm.flux` reads of a disk."""
+
+import sys
+from pathlib import Path
+
+from kstorm.errors import ConfigError
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file. Raises `ConfigError` that begins with `what`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{what} {path} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise ConfigError(f"{what} {path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise ConfigError(f"{what} {str(path)!r} is no path of a file: {error}") from None
+
+
+def find_resource(name: str) -> Path | None:
+    """The first file of that path below a folder of the Python path, as modules are found; None if there is none."""
+    relative = name.lstrip("/")
+    found = (Path(folder or ".") / relative for folder in sys.path)
+    return next((path for path in found if path.is_file()), None)

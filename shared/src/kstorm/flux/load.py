@@ -1,0 +1,122 @@
+"""A topology from a YAML file (Storm's Flux): the file names the classes, and wires them.
+
+    topology = load_file(Path("topology.yaml"))
+
+A service does so if KSTORM_TOPOLOGY is the path of a file.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kstorm.errors import ConfigError, KstormError, TopologyError
+from kstorm.flux.document import Place
+from kstorm.flux.files import read_text
+from kstorm.flux.model import GroupingDef, VertexDef
+from kstorm.flux.objects import Objects
+from kstorm.flux.replacing import Replacements, parse_properties
+from kstorm.flux.source import from_source
+from kstorm.flux.wiring import Located, Wiring, read_wiring
+from kstorm.topology import BoltDeclarer, Config, SpoutDeclarer, Topology, TopologyBuilder
+
+R = TypeVar("R")
+
+
+def load_file(path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None) -> Topology:
+    """Builds the topology of a YAML file.
+
+    `environment` is what `${ENV-NAME}` is taken from, by default the process's; `properties` a file for `${name}`.
+    Raises `ConfigError` or `TopologyError` with file, line and column.
+    """
+    return build(read(path, environment=environment, properties=properties))
+
+
+def read(path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None) -> Wiring:
+    """What a file and those that it includes define, as yet without importing anything."""
+    found: Mapping[str, str] = {}
+    if properties is not None:
+        found = parse_properties(read_text(properties, "the file of properties"), str(properties))
+    environment = os.environ if environment is None else environment
+    return read_wiring(path, Replacements(environment, found, str(properties or "")))
+
+
+def build(wiring: Wiring) -> Topology:
+    """Makes the objects, and wires them."""
+    objects = Objects(wiring.components)
+    config = _config(wiring)
+    if wiring.source is not None:
+        return from_source(wiring, objects, config)
+    if wiring.name is None:
+        raise ConfigError(f"{wiring.file}: the topology has no name: add name")
+    builder = _at(wiring.name.at(), TopologyBuilder, wiring.name.value, config)
+    for spout in wiring.spouts.values():
+        made = objects.make(spout)
+        _declare(spout, _at(spout.at(), builder.set_spout, spout.value.id, made, spout.value.parallelism))
+    bolts: dict[str, BoltDeclarer] = {}
+    for id, bolt in wiring.bolts.items():
+        made = objects.make(bolt)
+        bolts[id] = _at(bolt.at(), builder.set_bolt, id, made, bolt.value.parallelism)
+        _declare(bolt, bolts[id])
+    for stream in wiring.streams.values():
+        _subscribe(stream, wiring, bolts, objects)
+    try:
+        return builder.build()
+    except KstormError as error:
+        raise TopologyError(f"{_likely(wiring, str(error))}: {error}") from None
+
+
+def _config(wiring: Wiring) -> Config:
+    try:
+        return Config().override(**{name: setting.value for name, setting in wiring.config.items()})
+    except ConfigError as error:
+        named = [setting for name, setting in wiring.config.items() if name in str(error)]
+        raise ConfigError(f"{named[0].at() if named else wiring.file}: {error}") from None
+
+
+def _declare(vertex: Located[VertexDef], declarer: SpoutDeclarer | BoltDeclarer) -> None:
+    if vertex.value.tasks is not None:
+        declarer.set_num_tasks(vertex.value.tasks)
+    declarer.add_configurations(**vertex.value.config)
+
+
+def _subscribe(stream: Located[Any], wiring: Wiring, bolts: Mapping[str, BoltDeclarer], objects: Objects) -> None:
+    defined = stream.value
+    if defined.to not in bolts:
+        raise TopologyError(
+            f"{stream.at('to')}: there is no bolt {defined.to!r}: the bolts are {', '.join(map(repr, bolts)) or 'none'}"
+        )
+    emitters = [*wiring.spouts, *wiring.bolts]
+    if defined.from_ not in emitters:
+        raise TopologyError(
+            f"{stream.at('from')}: there is no spout or bolt {defined.from_!r}: there are {', '.join(map(repr, emitters))}"
+        )
+    grouping: GroupingDef = defined.grouping
+    takes_fields = grouping.type in ("FIELDS", "PARTIAL_KEY")
+    if takes_fields != bool(grouping.args):
+        what = "needs args, the fields" if takes_fields else "takes no args: FIELDS and PARTIAL_KEY do"
+        raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
+    if (grouping.type == "CUSTOM") != (grouping.custom_class is not None):
+        what = "needs a custom_class" if grouping.type == "CUSTOM" else "takes no custom_class: CUSTOM does"
+        raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
+    declare = getattr(bolts[defined.to], f"{grouping.type.lower()}_grouping")
+    further = [grouping.args] if takes_fields else []
+    if grouping.type == "CUSTOM":
+        further = [objects.make(stream, "grouping", "custom_class")]
+    _at(stream.at(), declare, defined.from_, *further, stream=grouping.stream_id)
+
+
+def _at(place: Place, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    try:
+        return function(*args, **kwargs)
+    except KstormError as error:
+        raise TopologyError(f"{place}: {error}") from None
+
+
+def _likely(wiring: Wiring, message: str) -> Place | str:
+    """Where the thing stands that an error about the whole wiring is about: it has the ids of a stream's ends, or one id."""
+    for (emitter, bolt, _), stream in wiring.streams.items():
+        if f"bolt {bolt!r}" in message and repr(emitter) in message:
+            return stream.at()
+    vertices = {**wiring.spouts, **wiring.bolts}
+    return next((vertex.at() for id, vertex in vertices.items() if repr(id) in message), wiring.file)

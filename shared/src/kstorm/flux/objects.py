@@ -1,0 +1,144 @@
+"""Makes the objects that a topology's file defines: imports the classes that it names, and calls them.
+
+Whoever may write the file chooses what is imported and called, so a file is as trusted as code.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from kstorm.errors import ConfigError
+from kstorm.flux.calling import called, find_at, fitting, hints_of, method_of
+from kstorm.flux.document import Place, Step
+from kstorm.flux.model import ComponentDef, ObjectDef, PropertyDef
+from kstorm.flux.wiring import Located
+from kstorm.references import Kind
+
+CLASS: Final = Kind("class", lambda module, value: isinstance(value, type) and value.__module__ == module.__name__)
+
+
+class Objects:
+    """The components, each made once, when somebody first refers to it."""
+
+    def __init__(self, components: Mapping[str, Located[ComponentDef]]) -> None:
+        self._defined = components
+        self._made: dict[str, Any] = {}
+        self._making: list[str] = []
+
+    def component(self, id: str, at: Place) -> Any:
+        """The component of that id. Raises `ConfigError` if there is none, or it needs itself."""
+        if not isinstance(id, str) or id not in self._defined:
+            known = ", ".join(map(repr, self._defined)) or "none"
+            raise ConfigError(f"{at}: there is no component {id!r}: the components are {known}")
+        if id in self._making:
+            raise ConfigError(f"{at}: the component {id!r} needs itself: {' → '.join([*self._making, id])}")
+        if id not in self._made:
+            self._making.append(id)
+            self._made[id] = self.make(self._defined[id])
+            self._making.pop()
+        return self._made[id]
+
+    def make(self, defined: Located[Any], *further: Step) -> Any:
+        """An object, of a definition or of a part of one: of its class, with its properties, its methods called."""
+        definition: ObjectDef = defined.value
+        for step in further:
+            definition = getattr(definition, str(step))
+        where = Located(definition, defined.document, (*defined.path, *further))
+        made = self._constructed(where)
+        made = self._with_properties(made, where)
+        for index, method in enumerate(definition.config_methods):
+            at = where.at("config_methods", index, "name")
+            returned = self.call(method_of(made, method.name, at), where, ("config_methods", index), method.name)
+            if isinstance(returned, type(made)):  # such as a frozen one's with_…
+                made = returned
+        return made
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        where: Located[Any],
+        path: Sequence[Step],
+        name: str,
+        further: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Any:
+        """Calls it with the `args` and `kwargs` that stand at a path below a definition, and `further` ones by name."""
+        found: Any = where.value
+        for step in path:
+            found = found[step] if isinstance(step, int) else getattr(found, step)
+        args = [self.value(arg, where, (*path, "args", index)) for index, arg in enumerate(found.args)]
+        kwargs = {key: self.value(arg, where, (*path, "kwargs", key)) for key, arg in found.kwargs.items()}
+        return called(function, args, {**further, **kwargs}, where.at(*path), name)
+
+    def value(self, value: Any, where: Located[Any], path: Sequence[Step]) -> Any:
+        """A value, with the components that it refers to at any depth."""
+        if isinstance(value, list):
+            return [self.value(one, where, (*path, index)) for index, one in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"ref"}:
+            return self.component(value["ref"], where.at(*path))
+        if value.keys() == {"reflist"}:
+            ids = value["reflist"] if isinstance(value["reflist"], list) else [value["reflist"]]
+            return [self.component(id, where.at(*path, "reflist", index)) for index, id in enumerate(ids)]
+        return {key: self.value(one, where, (*path, key)) for key, one in value.items()}
+
+    def _constructed(self, where: Located[ObjectDef]) -> Any:
+        definition = where.value
+        at = where.at("class")
+        found = find_at(definition.class_, CLASS, at)
+        if not isinstance(found, type):
+            raise ConfigError(f"{at}: {definition.class_!r} is a {type(found).__name__}, and no class")
+        if definition.factory:
+            return self.call(method_of(found, definition.factory, where.at("factory")), where, (), definition.factory)
+        return self.call(found, where, (), found.__name__)
+
+    def _with_properties(self, made: Any, where: Located[ObjectDef]) -> Any:
+        given: dict[str, tuple[Place, Any]] = {}
+        for index, one in enumerate(where.value.properties):
+            at = where.at("properties", index)
+            given[one.name] = (at, self._property(one, where, index, at))
+        if given and _is_frozen(type(made)):
+            return _replaced(made, {name: value for name, (_, value) in given.items()}, where.at("properties"))
+        for name, (at, value) in given.items():
+            _set(made, name, value, at)
+        return made
+
+    def _property(self, one: PropertyDef, where: Located[ObjectDef], index: int, at: Place) -> Any:
+        said = {key: getattr(one, key) for key in ("value", "ref", "reflist") if getattr(one, key) is not UNSET}
+        if len(said) != 1:
+            raise ConfigError(
+                f"{at}: the property {one.name!r} needs one of value, ref and reflist, and has {', '.join(said) or 'none'}"
+            )
+        (key,) = said
+        return self.value(said["value"] if key == "value" else said, where, ("properties", index, key))
+
+
+def _set(made: Any, name: str, value: Any, at: Place) -> None:
+    """By a method `set_NAME` if there is one, else as an attribute."""
+    kind = type(made)
+    setter = getattr(made, f"set_{name}", None)
+    if callable(setter) and not name.startswith("_"):
+        called(setter, [value], {}, at, f"set_{name}")
+        return
+    if name.startswith("_") or not hasattr(made, name):
+        known = ", ".join(each for each in dir(made) if not each.startswith("_") and not callable(getattr(made, each)))
+        raise ConfigError(f"{at}: {kind.__name__} has no property {name!r}: it has {known or 'none'}")
+    fitted = fitting({name: value}, hints_of(kind), at)[name]
+    called(setattr, [made, name, fitted], {}, at, f"{kind.__name__}.{name}")
+
+
+def _is_frozen(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - as mypy has none
+
+
+def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
+    """What cannot be changed is made anew, which checks it again."""
+    kind = type(made)
+    known = [each.name for each in dataclasses.fields(made) if each.init]
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{at}: {kind.__name__} has no property {name!r}: it has {', '.join(known) or 'none'}")
+    return called(dataclasses.replace, [made], fitting(values, hints_of(kind), at), at, kind.__name__)

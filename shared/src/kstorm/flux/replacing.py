@@ -1,0 +1,78 @@
+"""`${name}` in a topology's YAML file: from a file of properties, or, as `${ENV-NAME}`, from the environment.
+
+Only values are replaced, after the YAML was read: whatever is put in, it can never add a key, or end a text. What stands there
+without quotes may then be a number, true, false or nothing; what stands there alone may be a list of such values.
+`$${name}` stands for `${name}` itself.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kstorm.errors import ConfigError
+
+REFERENCE = re.compile(r"\$(?P<literal>\$)?\{(?P<name>[^{}]*)\}")
+_ENVIRONMENT = "ENV-"
+_PROPERTY = re.compile(r"([^:=\s]+)\s*[:=]\s*(.*)")
+_ITEM = re.compile(r"(?P<list>.+)\[(?P<index>\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Replacements:
+    """Where values come from."""
+
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    filter: str = ""
+    """The file of the properties; empty: there is none."""
+
+    def get(self, name: str, items: Callable[[str], list[str] | None]) -> str:
+        """What a name stands for. `items` gives the items of a text that is a list. Raises `ConfigError`."""
+        if name.startswith(_ENVIRONMENT):
+            return self._variable(name.removeprefix(_ENVIRONMENT))
+        item = _ITEM.fullmatch(name)
+        if item is None or name in self.properties:
+            return self._property(name)
+        text = self._property(item["list"])
+        found = items(text)
+        if found is None or int(item["index"]) >= len(found):
+            what = "is no list" if found is None else f"has {len(found)} items, which count from 0"
+            raise ConfigError(f"${{{name}}}: the property {item['list']!r} of {self.filter} {what}")
+        return found[int(item["index"])]
+
+    def _variable(self, name: str) -> str:
+        if name not in self.environment:
+            raise ConfigError(f"${{{_ENVIRONMENT}{name}}}: the environment variable {name!r} is not set: set it")
+        return self.environment[name]
+
+    def _property(self, name: str) -> str:
+        if name in self.properties:
+            return self.properties[name]
+        if not self.filter:
+            raise ConfigError(
+                f"${{{name}}}: there is no file of properties: name it by --filter or KSTORM_TOPOLOGY_FILTER, or take an "
+                f"environment variable, ${{{_ENVIRONMENT}NAME}}"
+            )
+        known = ", ".join(self.properties) or "none"
+        raise ConfigError(f"${{{name}}}: {self.filter} has no property {name!r}; it has {known}")
+
+
+def parse_properties(text: str, file: str) -> dict[str, str]:
+    """The properties of a file, a line each: `name: value` or `name=value`. Raises `ConfigError` naming the line."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        written = line.strip()
+        if not written or written[0] in "#!":
+            continue
+        match = _PROPERTY.fullmatch(written)
+        if match is None:
+            raise ConfigError(f"{file}:{number}: {written!r} is no property: write name: value, or name=value")
+        name, value = match.groups()
+        if "\\" in written:
+            raise ConfigError(
+                f"{file}:{number}: a backslash has no meaning in a file of properties: write {name!r} into the YAML"
+            )
+        if name in found:
+            raise ConfigError(f"{file}:{number}: the property {name!r} is there twice: keep one")
+        found[name] = value
+    return found

@@ -1,0 +1,73 @@
+"""The JSON Schema of a topology's YAML file, made from what is read, for editors.
+
+It differs from the model where a file says `${name}`: that is text until it is replaced.
+"""
+
+import ast
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, Final, get_args
+
+import msgspec
+
+from kstorm.flux.model import TopologyDef
+from kstorm.topology import Config
+
+_KINDS: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_REPLACED: Final = {"type": "string", "pattern": r"\$\{"}
+
+
+def schema() -> dict[str, Any]:
+    """The schema, as `schema.json` has it."""
+    found = msgspec.json.schema(TopologyDef)
+    kinds = found["$defs"]
+    kinds["Settings"] = {
+        "description": kinds["TopologyDef"]["properties"]["config"]["description"],
+        "type": "object",
+        "properties": _settings(),
+    }
+    for kind in ("TopologyDef", "VertexDef"):
+        kinds[kind]["properties"]["config"] = {"$ref": "#/$defs/Settings"}
+    for name in ("parallelism", "tasks"):
+        _allow_replaced(kinds["VertexDef"]["properties"][name])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A topology of kstorm", **found}
+
+
+def schema_text() -> str:
+    """The same as text: `kstorm flux-schema` prints it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _settings() -> dict[str, Any]:
+    """Kstorm's own settings, so that an editor may propose them."""
+    described = _docstrings()
+    found = {}
+    for setting in fields(Config):
+        if setting.name != "own":
+            kinds = [_KINDS[kind] for kind in get_args(setting.type) or (setting.type,)]
+            what = {"description": described[setting.name], "default": setting.default}
+            found[setting.name] = {**what, "anyOf": [{"type": kinds}, _REPLACED]}
+    return found
+
+
+def _docstrings() -> Mapping[str, str]:
+    """Of the fields of `Config`; Python itself keeps none."""
+    (definition,) = ast.parse(inspect.getsource(Config)).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        declared.target.id: " ".join(said.value.value.split())
+        for declared, said in pairwise(definition.body)
+        if isinstance(declared, ast.AnnAssign)
+        and isinstance(declared.target, ast.Name)
+        and isinstance(said, ast.Expr)
+        and isinstance(said.value, ast.Constant)
+        and isinstance(said.value.value, str)
+    }
+
+
+def _allow_replaced(what: dict[str, Any]) -> None:
+    kind = {key: what.pop(key) for key in ("type", "minimum") if key in what}
+    what["anyOf"] = [*([kind] if kind else []), *what.get("anyOf", []), _REPLACED]

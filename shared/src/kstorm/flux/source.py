@@ -1,0 +1,51 @@
+"""A topology that the user's code wires, with what its file says (Storm's `topologySource`)."""
+
+import inspect
+from typing import Any, Final
+
+from kstorm.errors import ConfigError, TopologyError
+from kstorm.flux.calling import find_at
+from kstorm.flux.objects import Objects
+from kstorm.flux.wiring import Wiring
+from kstorm.references import Kind
+from kstorm.topology import Config, Topology
+
+_FUNCTION: Final = Kind(
+    "function", lambda module, value: inspect.isfunction(value) and value.__module__ == module.__name__
+)
+
+
+def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
+    """By the user's code, which gets the file's name and config if it asks for them."""
+    source = wiring.source
+    assert source is not None
+    for what in ("spouts", "bolts", "streams"):
+        if there := getattr(wiring, what):
+            first = next(iter(there.values()))
+            raise TopologyError(
+                f"{first.at()}: there are {what} and a topology_source, which wires the topology: keep one of them"
+            )
+    at = source.at("function")
+    function = find_at(source.value.function, _FUNCTION, at)
+    if not callable(function):
+        raise ConfigError(f"{at}: {source.value.function!r} is a {type(function).__name__}, and no function")
+    asked = inspect.signature(function).parameters
+    given: dict[str, Any] = {}
+    if "name" in asked and wiring.name is not None:
+        given["name"] = wiring.name.value
+    if "config" in asked:
+        given["config"] = config
+    elif wiring.config:
+        first = next(iter(wiring.config.values()))
+        raise ConfigError(
+            f"{first.at()}: {source.value.function} has no parameter config: add one, or leave out this section"
+        )
+    topology = objects.call(function, source, (), source.value.function, given)
+    if not isinstance(topology, Topology):
+        raise TopologyError(f"{at}: {source.value.function} returned a {type(topology).__name__}, not a Topology")
+    if wiring.name is not None and topology.name != wiring.name.value:
+        raise TopologyError(
+            f"{wiring.name.at()}: the name is {wiring.name.value!r}, and {source.value.function} returned the topology "
+            f"{topology.name!r}: give it a parameter name, or leave out this one"
+        )
+    return topology

@@ -1,0 +1,131 @@
+"""All that a file and those that it includes define, each with the file that says so."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from kstorm.errors import ConfigError
+from kstorm.flux.document import Document, Place, Step, parse
+from kstorm.flux.files import find_resource, read_text
+from kstorm.flux.model import ComponentDef, IncludeDef, SourceDef, StreamDef, TopologyDef, VertexDef
+from kstorm.flux.reading import definitions
+from kstorm.flux.replacing import Replacements
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Generic[T]):
+    """A definition, and where it stands."""
+
+    value: T
+    document: Document
+    path: tuple[Step, ...]
+
+    def at(self, *further: Step) -> Place:
+        """Where it stands, or a part of it."""
+        return self.document.place((*self.path, *further))
+
+
+@dataclass(slots=True)
+class Wiring:
+    """The definitions by what they are called."""
+
+    file: str
+    name: Located[str] | None = None
+    source: Located[SourceDef] | None = None
+    config: dict[str, Located[Any]] = field(default_factory=dict)
+    components: dict[str, Located[ComponentDef]] = field(default_factory=dict)
+    spouts: dict[str, Located[VertexDef]] = field(default_factory=dict)
+    bolts: dict[str, Located[VertexDef]] = field(default_factory=dict)
+    streams: dict[tuple[str, str, str], Located[StreamDef]] = field(default_factory=dict)
+    """By who emits, who subscribes, and the stream's id."""
+    files: list[Path] = field(default_factory=list)
+    """What was read, the first file first; without resources."""
+    resources: list[Path] = field(default_factory=list)
+    """What was found on the Python path."""
+
+    def add(self, other: "Wiring", *, override: bool) -> None:
+        """Adds what another file defines. Of two of a name, the one here stays unless `override`."""
+        if other.name is not None and (override or self.name is None):
+            self.name = other.name
+        if other.source is not None and (override or self.source is None):
+            self.source = other.source
+        _add(self.config, other.config, override=override)
+        _add(self.components, other.components, override=override)
+        _add(self.spouts, other.spouts, override=override)
+        _add(self.bolts, other.bolts, override=override)
+        _add(self.streams, other.streams, override=override)
+        self.files += other.files
+        self.resources += other.resources
+
+
+def read_wiring(path: Path, replacements: Replacements) -> Wiring:
+    """Reads a file, and what it includes. Raises `ConfigError`."""
+    return _read(path, replacements, "the topology's file", ())
+
+
+def _read(path: Path, replacements: Replacements, what: str, above: tuple[Path, ...]) -> Wiring:
+    document = parse(read_text(path, what), str(path), replacements)
+    defined = definitions(document)
+    wiring = _wiring_of(document, defined)
+    wiring.files.append(path)
+    for index, include in enumerate(defined.includes):
+        at = document.place(("includes", index, "file"))
+        found = _path_of(include, path, at)
+        if found.resolve() in (*above, path.resolve()):
+            raise ConfigError(f"{at}: {found} includes itself: take one of the includes out")
+        there = _read(found, replacements, f"{at}: the included file", (*above, path.resolve()))
+        if include.resource:
+            there.files, there.resources = [], there.files + there.resources
+        wiring.add(there, override=include.override)
+    return wiring
+
+
+def _path_of(include: IncludeDef, path: Path, at: Place) -> Path:
+    if not include.resource:
+        return path.parent / include.file
+    found = find_resource(include.file)
+    if found is None:
+        raise ConfigError(
+            f"{at}: there is no {include.file!r} below a folder of PYTHONPATH: add its folder, or leave out resource"
+        )
+    return found
+
+
+def _wiring_of(document: Document, defined: TopologyDef) -> Wiring:
+    wiring = Wiring(document.file)
+    if defined.name:
+        wiring.name = Located(defined.name, document, ("name",))
+    if defined.topology_source is not None:
+        wiring.source = Located(defined.topology_source, document, ("topology_source",))
+    wiring.config = {name: Located(value, document, ("config", name)) for name, value in defined.config.items()}
+    for index, component in enumerate(defined.components):
+        _put(wiring.components, component.id, Located(component, document, ("components", index)), "component")
+    for index, spout in enumerate(defined.spouts):
+        _put(wiring.spouts, spout.id, Located(spout, document, ("spouts", index)), "spout")
+    for index, bolt in enumerate(defined.bolts):
+        _put(wiring.bolts, bolt.id, Located(bolt, document, ("bolts", index)), "bolt")
+    for index, stream in enumerate(defined.streams):
+        key = (stream.from_, stream.to, stream.grouping.stream_id)
+        _put(wiring.streams, key, Located(stream, document, ("streams", index)), "stream")
+    return wiring
+
+
+K = TypeVar("K")
+
+
+def _put(where: dict[K, Located[T]], key: K, found: Located[T], what: str) -> None:
+    if key in where:
+        name = " → ".join(map(str, key[:2])) if isinstance(key, tuple) else repr(key)
+        raise ConfigError(
+            f"{found.at()}: there are two {what}s {name}, the other in line {where[key].at().line}: keep one"
+        )
+    where[key] = found
+
+
+def _add(mine: dict[K, T], theirs: Mapping[K, T], *, override: bool) -> None:
+    for key, value in theirs.items():
+        if override or key not in mine:
+            mine[key] = value

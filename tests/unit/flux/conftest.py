@@ -1,0 +1,45 @@
+"""Topologies that a test writes down."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kstorm.flux import load_file
+from kstorm.topology import Topology
+
+Written = Callable[..., Topology]
+
+WIRED = """
+spouts:
+  - id: words
+    class: tests.unit.flux.storm:TestWordSpout
+bolts:
+  - id: log
+    class: tests.unit.flux.storm:LogInfoBolt
+streams:
+  - from: words
+    to: log
+    grouping: {type: SHUFFLE}
+"""
+"""A spout and a bolt."""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    """Return what loads a file `t.yaml` of this text; further files by their names."""
+
+    def load(
+        text: str, properties: str | None = None, environment: Mapping[str, str] | None = None, **files: str
+    ) -> Topology:
+        (tmp_path / "t.yaml").write_text(text)
+        for name, content in files.items():
+            (tmp_path / f"{name}.yaml").write_text(content)
+        chosen = tmp_path / "t.properties"
+        if properties is not None:
+            chosen.write_text(properties)
+        return load_file(
+            tmp_path / "t.yaml", environment=environment or {}, properties=None if properties is None else chosen
+        )
+
+    return load

@@ -1,0 +1,292 @@
+"""What the examples of Storm's Flux name, in Python: its test spout, counter and log bolt, and classes to be configured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Self
+
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    CustomStreamGrouping,
+    Fields,
+    OutputFieldsDeclarer,
+    Spout,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+)
+
+WORDS = ["nathan", "mike", "jackson", "golda", "bertels"]
+SENTENCES = ["the cow jumped over the moon", "an apple a day keeps the doctor away"]
+
+
+class TestWordSpout(Spout):
+    """Each of five names, twice, a tuple each."""
+
+    __test__ = False
+    items: Sequence[str] = WORDS * 2
+
+    def __init__(self, fields: Sequence[str] = ("word",)) -> None:
+        self._fields = fields
+        self._left = list(enumerate(self.items))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare(self._fields)
+
+    def next_tuple(self) -> None:
+        if self._left:
+            number, item = self._left.pop(0)
+            self.collector.emit([item], message_id=number)
+
+
+class SentenceSpout(TestWordSpout):
+    """Sentences; in Storm a program in JavaScript, whose command line and fields are given."""
+
+    items = SENTENCES
+
+    def __init__(self, command: Sequence[str], fields: Sequence[str]) -> None:
+        super().__init__(fields)
+        self.command = command
+        self.settings: dict[str, Any] = {}
+
+    def add_component_config(self, name: str, value: Any) -> None:
+        self.settings[name] = value
+
+    def get_component_configuration(self) -> dict[str, Any]:
+        return self.settings
+
+
+class SplitSentence(BasicBolt):
+    """Words of sentences; in Storm a program in Python."""
+
+    def __init__(self, command: Sequence[str], fields: Sequence[str]) -> None:
+        self.command, self._fields = command, fields
+        self.settings: dict[str, Any] = {}
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare(self._fields)
+
+    def add_component_config(self, name: str, value: Any) -> None:
+        self.settings[name] = value
+
+    def get_component_configuration(self) -> dict[str, Any]:
+        return self.settings
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tuple[0].split():
+            collector.emit([word])
+
+
+class TestWordCounter(BasicBolt):
+    """Counts words in memory."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        word = tuple[0]
+        self._counts[word] = self._counts.get(word, 0) + 1
+        collector.emit([word, self._counts[word]])
+
+
+class StatefulWordCounter(StatefulBasicBolt):
+    """The same with state."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        count = self.state.get(tuple["word"], 0) + 1
+        self.state.put(tuple["word"], count)
+        collector.emit([tuple["word"], count])
+
+
+class LogInfoBolt(BasicBolt):
+    """In Storm it logs; here it passes on what it got, so that a test sees it."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit([tuple[0]])
+
+
+class NGrouping(CustomStreamGrouping):
+    """To the first N tasks."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._targets: Sequence[int] = ()
+
+    def prepare(
+        self, context: TopologyContext | None, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
+        self._targets = target_tasks[: self._n]
+
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
+        return self._targets
+
+
+class TestEnum(Enum):
+    """Values that a file names."""
+
+    __test__ = False
+    FOO = 1
+    BAR = 2
+
+
+class TestClass:
+    """A thing with a field."""
+
+    __test__ = False
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+
+class TestBolt(LogInfoBolt):
+    """A bolt that can be configured in every way there is."""
+
+    __test__ = False
+
+    def __init__(self, te: TestEnum | int, f: float = 0.0, b: bool = False, classes: Sequence[TestClass] = ()) -> None:
+        self.given = (te, f, b, [one.field for one in classes])
+        self.foo = self.bar = self.foobar = self.none = ""
+        self.classes: list[str] = []
+        self.durations: list[timedelta] = []
+        self.time_len_set: timedelta | None = None
+        self.level: Any = None
+
+    def with_foo(self, foo: str) -> None:
+        self.foo = foo
+
+    def with_none(self) -> None:
+        self.none = "hit"
+
+    def with_bar(self, bar: str) -> None:
+        self.bar = bar
+
+    def with_foo_bar(self, foo: str, bar: str) -> None:
+        self.foobar = foo + bar
+
+    def with_classes(self, classes: Sequence[TestClass]) -> None:
+        self.classes = [one.field for one in classes]
+
+    def with_duration(self, duration: timedelta) -> None:
+        self.durations = [duration]
+
+    def with_durations(self, durations: Sequence[timedelta]) -> None:
+        self.durations = list(durations)
+
+    def set_time_len(self, duration: timedelta) -> None:
+        self.time_len_set = duration
+
+    @classmethod
+    def new_instance(cls, te: TestEnum = TestEnum.FOO) -> Self:
+        return cls(te)
+
+    @staticmethod
+    def new_long_instance(number: int) -> "TestBolt":
+        if not isinstance(number, int):
+            raise TypeError(f"{number!r} is no number")
+        return TestBolt(number)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a thing that cannot be changed: each of its methods makes another."""
+
+    rows: int = 0
+    guarantee: TestEnum | None = None
+
+    def with_rows(self, rows: int) -> Self:
+        return replace(self, rows=rows)
+
+    def total(self) -> int:
+        return self.rows
+
+
+class Units(Enum):
+    """Of sizes."""
+
+    KB = 1
+    MB = 2
+
+
+class FileSizeRotationPolicy:
+    """As of Storm's HDFS bolt."""
+
+    def __init__(self, count: float, units: Units) -> None:
+        self.count, self.units = count, units
+
+
+class Configured:
+    """A thing that keeps what it is told: it stands for the policies and mappers of HDFS and HBase bolts."""
+
+    def __init__(self, *args: Any) -> None:
+        self.args = args
+        self.told: dict[str, Any] = {}
+
+    def tell(self, name: str, value: Any) -> None:
+        self.told[name] = value
+
+
+class ConfiguredBolt(LogInfoBolt, Configured):
+    """A bolt that does."""
+
+
+class Window(LogInfoBolt):
+    """Keeps the window that it is given."""
+
+    window: tuple[Any, Any] | None = None
+
+    def with_window(self, length: "Count", sliding: "Count") -> None:
+        self.window = (length.value, sliding.value)
+
+
+class Count:
+    """A number of tuples."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class ColumnFields:
+    """As Storm's `Fields` are, of a list and nothing else."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if isinstance(names, str):
+            raise TypeError(f"{names!r} is no list of names")
+        self.fields = Fields(names)
+
+
+def simple_topology(prefix: str, suffix: str, config: Mapping[str, Any] | Config) -> Topology:
+    """Code that wires a topology, as Storm's `SimpleTopologySource`."""
+    assert isinstance(config, Config)
+    builder = TopologyBuilder(f"{prefix}-{suffix}", config)
+    builder.set_spout("sentence-spout", TestWordSpout())
+    builder.set_bolt("log", LogInfoBolt()).shuffle_grouping("sentence-spout")
+    return builder.build()
+
+
+def named_topology(name: str, config: Config) -> Topology:
+    """The same under the name that the file gives."""
+    builder = TopologyBuilder(name, config)
+    builder.set_spout("sentence-spout", TestWordSpout())
+    builder.set_bolt("log", LogInfoBolt()).shuffle_grouping("sentence-spout")
+    return builder.build()
+
+
+def no_topology() -> str:
+    """Not what it should return."""
+    return "a topology"

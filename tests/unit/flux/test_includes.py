@@ -1,0 +1,119 @@
+"""Files that include others: who wins, whose places errors name, and what cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import KstormError
+from kstorm.flux import load_file, read
+from tests.unit.flux.conftest import WIRED, Written
+
+STORM = "tests.unit.flux.storm"
+OTHER = f"""
+name: other
+config: {{a: 2, b: 2}}
+components:
+  - {{id: thing, class: '{STORM}:TestClass', args: [of the other]}}
+bolts:
+  - {{id: log, class: '{STORM}:ConfiguredBolt', args: [ref: thing]}}
+  - {{id: more, class: '{STORM}:LogInfoBolt'}}
+streams:
+  - {{from: words, to: log, grouping: {{type: ALL}}}}
+  - {{from: log, to: more, grouping: {{type: ALL}}}}
+"""
+
+
+def including(override: str) -> str:
+    """A topology that includes another, which has some things under the same names."""
+    return f"name: mine\nconfig: {{a: 1}}\nincludes: [{{file: other.yaml, override: {override}}}]\n" + WIRED
+
+
+def test_what_is_here_stays(written: Written) -> None:
+    """Without `override`; what is not here is added."""
+    topology = written(including("false"), other=OTHER)
+    assert topology.name == "mine"
+    assert topology.config.own == {"a": 1, "b": 2}
+    assert list(topology.components) == ["words", "log", "more"]
+    assert type(topology.component("log").component).__name__ == "LogInfoBolt"
+    assert type(topology.component("log").inputs[0].grouping).__name__ == "ShuffleGrouping"
+
+
+def test_what_is_included_wins(written: Written) -> None:
+    """With `override`; what refers to something by its id gets the other one."""
+    topology = written(including("true"), other=OTHER)
+    assert topology.name == "other"
+    assert topology.config.own == {"a": 2, "b": 2}
+    assert type(topology.component("log").component).__name__ == "ConfiguredBolt"
+    assert type(topology.component("log").inputs[0].grouping).__name__ == "AllGrouping"
+
+
+def test_included_files_include_files(written: Written) -> None:
+    """Below the folder of the one that names them. (Storm's Flux leaves these out.)"""
+    topology = written("name: t\nincludes: [{file: a.yaml}]", a="includes: [{file: ./b.yaml}]", b=WIRED)
+    assert list(topology.components) == ["words", "log"]
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "says"),
+    [
+        ("includes: [{file: no.yaml}]", {}, "t.yaml:1:19: the included file "),
+        ("includes: [{file: no.yaml}]", {}, "no.yaml cannot be read: no such file or directory"),
+        (
+            "includes: [{file: no.yaml, resource: true}]",
+            {},
+            "t.yaml:1:19: there is no 'no.yaml' below a folder of PYTHONPATH",
+        ),
+        ("includes: [{file: t.yaml}]", {}, "t.yaml includes itself: take one of the includes out"),
+        ("includes: [{file: a.yaml}]", {"a": "includes: [{file: t.yaml}]"}, "a.yaml:1:19: "),
+        ("includes: [{file: a.yaml}]", {"a": "\n\nbolts: 3"}, "a.yaml:3:8: bolts must be a list"),
+        (
+            "name: t\nincludes: [{file: a.yaml}]\n" + WIRED,
+            {"a": "bolts: [{id: b, class: 'no:No'}]"},
+            "a.yaml:1:24: the class 'no:No'",
+        ),
+        (
+            "includes: [{file: a.yaml}]\n" + WIRED,
+            {"a": "name: ${ENV-NO}"},
+            "a.yaml:1:7: ${ENV-NO}: the environment",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_include(written: Written, text: str, files: dict[str, str], says: str) -> None:
+    """The place is that of the file that is wrong."""
+    with pytest.raises(KstormError) as caught:
+        written(text, **files)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        (
+            "components: [{id: a, class: 'x:Y'}, {id: a, class: 'x:Y'}]",
+            "1:37: there are two components 'a', the other in line 1",
+        ),
+        ("spouts: [{id: a, class: 'x:Y'}, {id: a, class: 'x:Y'}]", "there are two spouts 'a'"),
+        (
+            "streams: [{from: a, to: b, grouping: {type: ALL}}, {from: a, to: b, grouping: {type: NONE}}]",
+            "there are two streams a → b, the other in line 1",
+        ),
+    ],
+)
+def test_two_of_a_name_in_one_file(written: Written, section: str, says: str) -> None:
+    """Which of them was meant is not guessed."""
+    with pytest.raises(KstormError) as caught:
+        written(section)
+    assert says in str(caught.value)
+
+
+def test_nothing_is_imported_before_everything_is_read(tmp_path: Path) -> None:
+    """`read` says what there is without the code."""
+    (tmp_path / "t.yaml").write_text(
+        "name: t\nspouts: [{id: s, class: 'not_there:Spout'}]\nincludes: [{file: u.yaml}]\n"
+    )
+    (tmp_path / "u.yaml").write_text("bolts: [{id: b, class: 'not_there:Bolt'}]\n")
+    wiring = read(tmp_path / "t.yaml")
+    assert [spout.value.class_ for spout in wiring.spouts.values()] == ["not_there:Spout"]
+    assert wiring.files == [tmp_path / "t.yaml", tmp_path / "u.yaml"]
+    with pytest.raises(KstormError, match=r"t\.yaml:2:25: the class 'not_there:Spout'"):
+        load_file(tmp_path / "t.yaml")

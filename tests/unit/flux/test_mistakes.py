@@ -1,0 +1,314 @@
+"""What is wrong with a file is told with its place and what to do; nobody sees a stack trace, and no tag makes an object."""
+
+from pathlib import Path
+
+import pytest
+
+from kstorm.errors import KstormError
+from kstorm.flux import load_file
+from tests.unit.flux.conftest import WIRED, Written
+from tests.unit.flux.storm import Limits
+from tests.unit.flux.storm import TestEnum as StormEnum
+
+STORM = "tests.unit.flux.storm"
+SPOUT = f"spouts: [{{id: words, class: '{STORM}:TestWordSpout'}}]\n"
+
+
+def bolt(definition: str) -> str:
+    """A topology whose bolt is defined so, from line 6."""
+    return f"""name: t
+spouts:
+  - id: words
+    class: {STORM}:TestWordSpout
+bolts:
+  - id: log
+    {definition}
+streams:
+  - {{from: words, to: log, grouping: {{type: SHUFFLE}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name: [", "t.yaml:1:8: "),
+        ("name: a\nname: b\n", "t.yaml:2:1: the key 'name' is there twice: keep one"),
+        ("- name", "t.yaml:1:1: the file must be a mapping, and is a list"),
+        ("name: 3", "t.yaml:1:7: name must be text, and is a whole number"),
+        ("naem: t", "t.yaml:1:1: there is no key 'naem' in a topology's file; did you mean 'name'?"),
+        ("spouts: {}", "t.yaml:1:9: spouts must be a list, and is a mapping"),
+        ("name: t\n---\nname: u", "t.yaml:2:1: but found another document"),
+        (
+            "spouts: [{id: x, className: a}]",
+            "t.yaml:1:18: 'className' is a key of Storm's Flux: write class: package.module:Class",
+        ),
+        ("bolts: [{id: x, numTasks: 3}]", "t.yaml:1:17: 'numTasks' is a key of Storm's Flux: write tasks"),
+        (
+            "workerHooks: []",
+            "is a key of Storm's Flux: there are none; what a process needs is made in open() of its spout",
+        ),
+        ("spouts:\n  - id: x\n", "t.yaml:2:5: spouts[0] has no 'class': add it"),
+        (
+            "spouts: [{id: x, class: 'a:b', parallelism: two}]",
+            "t.yaml:1:45: spouts[0].parallelism must be a whole number, and is text",
+        ),
+        (
+            "spouts: [{id: x, class: 'a:b', parallelism: 0}]",
+            "t.yaml:1:45: spouts[0].parallelism must be a whole number >= 1",
+        ),
+        (
+            "streams: [{from: a, to: b, grouping: {type: shuffle}}]",
+            "t.yaml:1:45: streams[0].grouping.type: 'shuffle' is none of ALL, CUSTOM, DIRECT, FIELDS, GLOBAL, LOCAL_OR_SHUFFLE, NO",
+        ),
+        ("", "t.yaml: the topology has no name: add name"),
+        ("name: t.t\n", "t.yaml:1:7: topology id 't.t': use 1 to 64 letters"),
+        ("name: t\n", "t.yaml: topology 't' has no spout"),
+        (
+            "name: t\nconfig: {topology.debug: true}\n" + WIRED,
+            "t.yaml:2:26: there is no setting 'topology.debug': did you mean",
+        ),
+        ("name: t\nconfig: {topology_max_spout_pending: 0}\n" + WIRED, "t.yaml:2:38: topology_max_spout_pending is 0"),
+        ("name: t\n" + SPOUT + SPOUT.replace("words", "lines"), "t.yaml:3:1: the key 'spouts' is there twice"),
+        ("name: t\nspouts: [&a {id: x, class: *a}]", "t.yaml:2:10: this is part of itself"),
+    ],
+)
+def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
+    """Syntax, keys, types and settings."""
+    with pytest.raises(KstormError) as caught:
+        written(text)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("definition", "says"),
+    [
+        ("class: LogInfoBolt", "t.yaml:7:12: the class 'LogInfoBolt' is not of the form package.module:attribute"),
+        (
+            f"class: {STORM}:LogInfBolt",
+            f"t.yaml:7:12: the class '{STORM}:LogInfBolt': the module {STORM} has no 'LogInf",
+        ),
+        ("class: nowhere:Bolt", "t.yaml:7:12: the class 'nowhere:Bolt': there is no module 'nowhere'"),
+        (f"class: {STORM}:WORDS", f"t.yaml:7:12: '{STORM}:WORDS' is a list, and no class"),
+        (f"class: {STORM}:TestWordSpout", "t.yaml:6:5: bolt 'log' is a TestWordSpout: give set_bolt an instance"),
+        (f"class: {STORM}:LogInfoBolt\n    args: [1]", "t.yaml:6:5: LogInfoBolt(): "),
+        (f"class: {STORM}:TestBolt\n    args: [BAZ]", "t.yaml:6:5: te is 'BAZ': it must be one of FOO, BAR"),
+        (
+            f"class: {STORM}:TestBolt\n    args: [{{ref: none}}]",
+            "t.yaml:8:12: there is no component 'none': the components are none",
+        ),
+        (f"class: {STORM}:TestBolt\n    args: [{{ref: [none]}}]", "there is no component ['none']"),
+        (f"class: {STORM}:TestBolt\n    factory: make", "t.yaml:8:14: TestBolt has no method 'make': it has "),
+        (f"class: {STORM}:TestBolt\n    factory: __new__", "t.yaml:8:14: TestBolt has no method '__new__'"),
+        (
+            f"class: {STORM}:TestBolt\n    args: [FOO]\n    config_methods: [{{name: with_fo}}]",
+            "t.yaml:9:29: TestBolt has no method 'with_fo': it has ",
+        ),
+        (
+            f"class: {STORM}:TestBolt\n    args: [FOO]\n    properties: [{{name: colour, value: 1}}]",
+            "t.yaml:9:18: TestBolt has no property 'colour': it has bar, ",
+        ),
+        (
+            f"class: {STORM}:TestBolt\n    args: [FOO]\n    properties: [{{name: __class__, value: 1}}]",
+            "t.yaml:9:18: TestBolt has no property '__class__'",
+        ),
+        (
+            f"class: {STORM}:TestBolt\n    args: [FOO]\n    properties: [{{name: level}}]",
+            "t.yaml:9:18: the property 'level' needs one of value, ref and reflist, and has none",
+        ),
+        ("class: kstorm.kafka:KafkaHosts\n    args: [a, -1]", "t.yaml:6:5: KafkaHosts: refresh_freq_secs is -1"),
+        (
+            "class: kstorm.kafka:KafkaHosts\n    properties: [{name: refresh, value: 1}]",
+            "t.yaml:8:17: KafkaHosts has no property 'refresh': it has bootstrap_servers, refresh_freq_secs",
+        ),
+        (
+            "class: kstorm.kafka:KafkaHosts\n    properties: [{name: refresh_freq_secs, value: 0}]",
+            "t.yaml:8:17: KafkaHosts: refresh_freq_secs is 0",
+        ),
+        (
+            f"class: {STORM}:LogInfoBolt\n    parallelism: 2\n    tasks: 1",
+            "t.yaml:6:5: 'log' has 1 tasks for a parallelism of 2",
+        ),
+        ("class: !!python/object/apply:os.system [ls]", "could not determine a constructor for the tag"),
+        ("class: !!python/name:os.system", "could not determine a constructor for the tag"),
+    ],
+)
+def test_a_component_that_is_wrong(written: Written, definition: str, says: str) -> None:
+    """Its class, its arguments, its methods and properties."""
+    with pytest.raises(KstormError) as caught:
+        written(bolt(definition))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("stream", "says"),
+    [
+        (
+            "{from: words, to: lag, grouping: {type: SHUFFLE}}",
+            "t.yaml:8:25: there is no bolt 'lag': the bolts are 'log'",
+        ),
+        (
+            "{from: lines, to: log, grouping: {type: SHUFFLE}}",
+            "t.yaml:8:14: there is no spout or bolt 'lines': there are 'words', 'log'",
+        ),
+        (
+            "{from: words, to: log, grouping: {type: FIELDS}}",
+            "t.yaml:8:40: a grouping of type FIELDS needs args, the fields",
+        ),
+        (
+            "{from: words, to: log, grouping: {type: ALL, args: [a]}}",
+            "t.yaml:8:40: a grouping of type ALL takes no args",
+        ),
+        (
+            "{from: words, to: log, grouping: {type: CUSTOM}}",
+            "t.yaml:8:40: a grouping of type CUSTOM needs a custom_class",
+        ),
+        (
+            f"{{from: words, to: log, grouping: {{type: ALL, custom_class: {{class: '{STORM}:NGrouping'}}}}}}",
+            "t.yaml:8:40: a grouping of type ALL takes no custom_class",
+        ),
+        (
+            f"{{from: words, to: log, grouping: {{type: CUSTOM, custom_class: {{class: '{STORM}:TestClass', args: [a]}}}}}}",
+            "is no CustomStreamGrouping",
+        ),
+        (
+            "{from: words, to: log, grouping: {type: FIELDS, args: [wort]}}",
+            "t.yaml:8:7: bolt 'log', stream 'default' of 'words': fields grouping on 'wort', which is not declared",
+        ),
+        (
+            "{from: words, to: log, grouping: {type: SHUFFLE, stream_id: other}}",
+            "t.yaml:8:7: bolt 'log' subscribes to the stream 'other' of 'words', which does not declare it",
+        ),
+    ],
+)
+def test_a_stream_that_is_wrong(written: Written, stream: str, says: str) -> None:
+    """Its ends and its grouping."""
+    text = f"""name: t
+spouts:
+  - {{id: words, class: '{STORM}:TestWordSpout'}}
+bolts:
+  - {{id: log, class: '{STORM}:LogInfoBolt'}}
+
+streams:
+    - {stream}
+"""
+    with pytest.raises(KstormError) as caught:
+        written(text)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            f"name: u\ntopology_source: {{function: '{STORM}:simple_topology', args: [a, b]}}",
+            "t.yaml:1:7: the name is 'u', and",
+        ),
+        (
+            f"topology_source: {{function: '{STORM}:simple_topology', args: [a]}}",
+            "missing a required argument: 'suffix'",
+        ),
+        (
+            f"topology_source: {{function: '{STORM}:no_topology'}}",
+            ":no_topology returned a str, not a Topology",
+        ),
+        (
+            f"config: {{a: 1}}\ntopology_source: {{function: '{STORM}:no_topology'}}",
+            "t.yaml:1:13: ",
+        ),
+        (
+            f"topology_source: {{function: '{STORM}:WORDS'}}",
+            ":WORDS' is a list, and no function",
+        ),
+        (
+            f"topology_source: {{function: '{STORM}:nothing'}}",
+            "t.yaml:1:29: the function 'tests.unit.flux.storm:nothing'",
+        ),
+    ],
+)
+def test_code_that_wires_no_topology(written: Written, text: str, says: str) -> None:
+    """What the function lacks, or returns."""
+    with pytest.raises(KstormError) as caught:
+        written(text)
+    assert says in str(caught.value)
+
+
+def test_components_in_a_circle(written: Written) -> None:
+    """Each is made of the other; their order in the file does not matter otherwise."""
+    circle = f"""name: t
+components:
+  - {{id: a, class: '{STORM}:Configured', args: [ref: b]}}
+  - {{id: b, class: '{STORM}:Configured', args: [ref: a]}}
+"""
+    bolt_of_a = f"bolts: [{{id: log, class: '{STORM}:ConfiguredBolt', args: [ref: a]}}]\n"
+    wired = WIRED.replace(WIRED[WIRED.index("bolts:") : WIRED.index("streams:")], bolt_of_a)
+    with pytest.raises(KstormError, match=r"t\.yaml:4:63: the component 'a' needs itself: a → b → a"):
+        written(circle + wired)
+    forward = circle.replace(", args: [ref: a]}", "}")
+    made = written(forward + wired).component("log").component
+    assert isinstance(made.args[0].args[0], object)  # type: ignore[attr-defined]
+
+
+def test_a_component_is_one_object(written: Written) -> None:
+    """Whoever refers to it has the same."""
+    text = f"""name: t
+components:
+  - {{id: shared, class: '{STORM}:Configured'}}
+spouts:
+  - {{id: words, class: '{STORM}:TestWordSpout'}}
+bolts:
+  - {{id: one, class: '{STORM}:ConfiguredBolt', args: [{{deep: [ref: shared]}}]}}
+  - {{id: two, class: '{STORM}:ConfiguredBolt', args: [reflist: [shared, shared]]}}
+streams:
+  - {{from: words, to: one, grouping: {{type: SHUFFLE}}}}
+  - {{from: one, to: two, grouping: {{type: LOCAL_OR_SHUFFLE}}}}
+"""
+    one, two = (spec.component for spec in written(text).bolts)
+    shared = one.args[0]["deep"][0]  # type: ignore[attr-defined]
+    assert two.args == ([shared, shared],)  # type: ignore[attr-defined]
+
+
+def test_what_a_method_returns_goes_on_if_it_is_such_an_object(written: Written) -> None:
+    """As the methods of something frozen return another one; what else they return is nothing."""
+    text = f"""name: t
+components:
+  - id: limits
+    class: {STORM}:Limits
+    properties: [{{name: guarantee, value: BAR}}]
+    config_methods: [{{name: with_rows, args: [3]}}, {{name: total}}]
+spouts:
+  - {{id: words, class: '{STORM}:TestWordSpout'}}
+bolts:
+  - {{id: log, class: '{STORM}:ConfiguredBolt', args: [ref: limits]}}
+streams:
+  - {{from: words, to: log, grouping: {{type: SHUFFLE}}}}
+"""
+    (limits,) = written(text).component("log").component.args  # type: ignore[attr-defined]
+    assert limits == Limits(3, StormEnum.BAR)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!int ''",
+        "!!bool x",
+        "!!timestamp x",
+        "!!float x",
+        "2020-02-31",
+        pytest.param("[" * 2000 + "]" * 2000, id="deep"),
+        "\x1f",
+    ],
+)
+def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
+    """What the library raises of them is told as any mistake."""
+    with pytest.raises(KstormError, match=r"t\.yaml"):
+        written(f"name: t\nconfig: {{it: {value}}}\n")
+
+
+def test_a_file_that_is_not_there() -> None:
+    """Says which."""
+    with pytest.raises(
+        KstormError, match=r"the topology's file no/such\.yaml cannot be read: no such file or directory"
+    ):
+        load_file(Path("no/such.yaml"))
+    with pytest.raises(KstormError, match="is no path of a file"):
+        load_file(Path("a\0.yaml"))

@@ -1,0 +1,113 @@
+"""`${name}` and `${ENV-NAME}`: values of files and the environment, which can never be more than values."""
+
+from typing import Any
+
+import pytest
+
+from kstorm.errors import KstormError
+from tests.unit.flux.conftest import WIRED, Written
+
+
+def own(written: Written, text: str, properties: str | None = None, **environment: str) -> Any:
+    """The setting `it` of a topology, given as `text`."""
+    return written(f"name: t\nconfig:\n  it: {text}\n{WIRED}", properties, environment).config["it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "becomes"),
+    [
+        ("${ENV-X}", "7", 7),
+        ("${ENV-X}", "0.5", 0.5),
+        ("${ENV-X}", "true", True),
+        ("${ENV-X}", "", None),
+        ("${ENV-X}", "a word", "a word"),
+        ("${ENV-X}", "22:30", "22:30"),
+        ("${ENV-X}", "2020-02-31", "2020-02-31"),
+        ("${ENV-X}", "<<", "<<"),
+        ("${ENV-X}", "=", "="),
+        ("${ENV-X}", "[2020-02-31, <<, 'on', on]", ["2020-02-31", "<<", "on", True]),
+        ("${ENV-X}", "localhost:2181,other:2181", "localhost:2181,other:2181"),
+        ("${ENV-X}", "[1, two, '3']", [1, "two", "3"]),
+        ('"${ENV-X}"', "7", "7"),
+        ("'${ENV-X}'", "[1, 2]", "[1, 2]"),
+        ("1${ENV-X}", "7", 17),
+        ("kafka:${ENV-X}/x", "9092", "kafka:9092/x"),
+        ("[a, '${ENV-X}']", "b", ["a", "b"]),
+        ("{'${ENV-X}': '${ENV-X}'}", "b", {"${ENV-X}": "b"}),
+        ("$${ENV-X}", "7", "${ENV-X}"),
+        ("'$${ENV-X} ${ENV-X}'", "7", "${ENV-X} 7"),
+        ("${ENV-X}", "${ENV-Y}", "${ENV-Y}"),
+    ],
+)
+def test_what_is_put_in(written: Written, text: str, value: str, becomes: object) -> None:
+    """Without quotes as YAML reads it, with quotes as text; keys are left as they are, and values are not looked through again."""
+    assert own(written, text, X=value) == becomes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{a: 1}",
+        "a: 1",
+        "x\nname: other",
+        "x' , b: '",
+        "!!python/object/apply:os.system [ls]",
+        "*words",
+        "# no",
+        "&a b",
+        "- a",
+        "| a",
+    ],
+)
+def test_a_value_is_never_more_than_a_value(written: Written, value: str) -> None:
+    """Whatever is in it: no key, no alias, no tag, no comment."""
+    for text in ("${ENV-X}", "'${ENV-X}'"):
+        topology = written(f"name: t\nconfig:\n  it: {text}\n{WIRED}", None, {"X": value})
+        assert topology.config["it"] == value
+        assert (topology.name, list(topology.components)) == ("t", ["words", "log"])
+
+
+def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
+    """Parallelism and tasks too, and settings of kstorm's."""
+    text = "name: ${topology}\nconfig:\n  topology_debug: ${debug}\n" + WIRED
+    text = text.replace("'${debug}'", "${debug}").replace(
+        "LogInfoBolt", "LogInfoBolt\n    parallelism: ${log.workers}\n    tasks: ${ENV-TASKS}"
+    )
+    topology = written(text, "# of a site\ntopology = here\n\n! too\nlog.workers: 3\ndebug=true\n", {"TASKS": "6"})
+    log = topology.component("log")
+    assert (topology.name, topology.config.topology_debug, log.parallelism, log.num_tasks) == ("here", True, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "properties", "says"),
+    [
+        ("${ENV-NO}", None, "t.yaml:3:7: ${ENV-NO}: the environment variable 'NO' is not set: set it"),
+        (
+            "${no}",
+            None,
+            "t.yaml:3:7: ${no}: there is no file of properties: name it by --filter or KSTORM_TOPOLOGY_FILTER",
+        ),
+        ("a ${no}", "yes: 1", "t.properties has no property 'no'; it has yes"),
+        ("${no[0]}", "no: 1", "the property 'no' of "),
+        ("${no[0]}", "no: 1", "t.properties is no list"),
+        ("${no[2]}", "no: [a, b]", "t.properties has 2 items, which count from 0"),
+        ("${no}", "no: [a, [b]]", "t.yaml:3:7: ${no} begins as a list, and is none of single values: [a, b]"),
+        ("${no}", "no", "t.properties:1: 'no' is no property: write name: value, or name=value"),
+        ("${no}", "no: 1\nno: 2", "t.properties:2: the property 'no' is there twice: keep one"),
+        (
+            "${no}",
+            "no: a\\\n",
+            "t.properties:1: a backslash has no meaning in a file of properties: write 'no' into the YAML",
+        ),
+    ],
+)
+def test_what_cannot_be_put_in(written: Written, text: str, properties: str | None, says: str) -> None:
+    """Is an error, and not left as it is."""
+    with pytest.raises(KstormError) as caught:
+        own(written, text, properties)
+    assert says in str(caught.value)
+
+
+def test_comments_are_not_looked_at(written: Written) -> None:
+    """A variable in one need not be set."""
+    assert own(written, "1 # ${ENV-NO}") == 1
