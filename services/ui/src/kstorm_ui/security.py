@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kstorm_ui.settings import is_own
+from kstorm.runtime.own_machine import is_own
 
 COOKIE: Final = "kstorm_ui"
 _MOST_BYTES: Final = 4096

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Changes, Keep, Transact
+from kstorm.core.recovery import Copy
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.store.backend import Opened, StateBackend
+from kstorm.runtime.store.backend import AT_ONCE, Opened, StateBackend
 
 
 class TaskStore:
@@ -54,9 +55,13 @@ class TaskStore:
         """The stored value of a key; None if there is none."""
         return self._table.get(task, key)
 
-    def items(self, task: int, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair of a task whose key is not before `start`."""
-        return self._table.items(task, start)
+    def items(self, task: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+        """Every stored pair of a task whose key is not before `start`, so many in memory at a time."""
+        return self._table.items(task, start, at_once)
+
+    def copy(self, task: int) -> Copy | None:
+        """See `StateBackend.copy`."""
+        return self._table.copy(task)
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
         """Writes a checkpoint; returns the changelog's offset that it reaches, by task."""
