@@ -5,11 +5,10 @@ bolt has put since, in its own memory, is not looked at. A task that is being re
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kstorm.core.exact.unfinished import is_unfinished_key
 from kstorm.core.recovery import Copy
-from kstorm.runtime.store.task_store import TaskStore
 
 _AT_ONCE: Final = 16  # a value may have 16 MiB
 _PAGE_BYTES: Final = 1 << 20
@@ -23,10 +22,26 @@ class StoredPage(NamedTuple):
     """Whether there are others behind them."""
 
 
+class Rows(Protocol):
+    """The local copies of a process's tasks, by their indices: a `TaskStore` is such."""
+
+    def copy(self, task: int) -> Copy | None:
+        """How far it includes its changelog; None if it is not here, or not ready."""
+        ...
+
+    def get(self, task: int, key: bytes) -> bytes | None:
+        """The stored value of a key; None if there is none."""
+        ...
+
+    def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
+        """Every stored pair whose key is not before `start`, by key, so many in memory at a time."""
+        ...
+
+
 class StoredState:
     """Used on the event loop; each call reads one checkpoint, as none is kept meanwhile."""
 
-    def __init__(self, store: TaskStore) -> None:
+    def __init__(self, store: Rows) -> None:
         self._store = store
 
     def copy(self, task: int) -> Copy | None:
@@ -50,8 +65,7 @@ class StoredState:
 
     def _pairs(self, task: int, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         start = prefix if after is None else max(prefix, after + b"\0")
-        pairs: Iterable[tuple[bytes, bytes]] = self._store.items(task, start, _AT_ONCE)
-        for key, value in pairs:
+        for key, value in self._store.items(task, start, _AT_ONCE):
             if not key.startswith(prefix) or is_unfinished_key(key):
                 return
             yield key, value
