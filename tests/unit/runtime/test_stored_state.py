@@ -1,9 +1,12 @@
 """What others read of a task's state, on a real RocksDB."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import structlog
 
+from kstorm.core.engine.effects import Keep, Transact
 from kstorm.core.exact.unfinished import MARK
 from kstorm.core.recovery import Copy
 from kstorm.runtime.store.stored_state import StoredState
@@ -42,6 +45,31 @@ def test_a_checkpoint_moves_state_and_copy_together(tmp_path: Path) -> None:
     assert (stored.get(1, "the"), stored.copy(1)) == (b"\x03", Copy(b"topic", 9, 2000.0))
     made.keep(1, [(b"the", None)], 12, 3000.0)
     assert stored.get(1, "the") is None
+
+
+class Writer:
+    """Takes every checkpoint."""
+
+    async def write(self, changelog: str, effect: Transact) -> Mapping[int, int]:
+        return dict.fromkeys(effect.changes, 9)
+
+
+async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> None:
+    """It was accepted with the offsets of all: of one that it has not changed nothing was missing then either."""
+    made = table(tmp_path)
+    writer: Any = Writer()
+    store = TaskStore(made, "changelog", structlog.get_logger(), now=lambda: 1200.0)
+    store.lend(writer)
+    for task in (0, 1):
+        made._store.open(task)
+        made._copies[task] = Copy(b"topic", 6, 1000.0)
+    changes = {1: [(b"the", b"\x03")]}
+    await store.transact(Transact(changes, {0: 5, 1: 7}))
+    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1000.0)] * 2, "it is not kept yet"
+    store.keep(Keep(changes, {1: 9}))
+    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1200.0), Copy(b"topic", 9, 1200.0)]
+    store.close(0)
+    assert store.copy(0) is None
 
 
 def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
