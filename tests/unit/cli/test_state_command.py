@@ -11,8 +11,10 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import pytest
 
+from kstorm.cli import askable
+from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.client import StateClient
-from kstorm.errors import ControlError, OverdueError, TopologyError
+from kstorm.errors import ConfigError, ControlError, OverdueError, TopologyError
 from kstorm.inspect.asked import in_json
 from kstorm.inspect.outline import Outline, OutlineComponent, OutlineEdge
 from kstorm.inspect.owner import owner
@@ -225,6 +227,45 @@ def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:
     code, _, errors = kstorm("state", "scan", "hello", "count")
     assert (code, errors.count("\n")) == (2, 1)
     assert "there is no topology 'hello'" in errors
+
+
+def test_a_key_that_no_url_can_have_is_refused(bolt: Bolt) -> None:
+    """At once, by its own fault."""
+    with pytest.raises(ControlError, match=r"it takes 7,0\d\d characters of a URL"):
+        client().get("count", "x" * 7000)
+    for ask in (lambda: client().get("count", "\udc80"), lambda: list(client().scan("count", "\udc80"))):
+        with pytest.raises(ConfigError, match=r"'\\udc80' cannot be written as UTF-8"):
+            ask()
+    assert bolt.asked == []
+
+
+def test_who_may_not_ask_pods_is_told_which_right_it_takes(bolt: Bolt, kstorm: Command) -> None:
+    bolt.cluster.denied.add(("get", "pods/proxy"))
+    code, _, errors = kstorm("state", "get", "wordcount", "count", "the")
+    right = "a Role must allow the verb get on pods/proxy"
+    assert (code, errors) == (2, f"kstorm: operator may not get pods/proxy in the namespace streams: {right}\n")
+
+
+def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes no right to the proxy."""
+    bolt.put("the", 3)
+    bolt.cluster.denied.add(("get", "pods/proxy"))
+    for pod, address in zip(bolt.cluster.pods, ("10.0.0.1", "fd00::1"), strict=True):
+        pod["status"]["podIP"] = address
+    names = {"http://10.0.0.1:6066": "wc-count-0", "http://[fd00::1]:6066": "wc-count-1"}
+
+    def question(url: str, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, Any] | None:
+        return bolt.answer(names[url], page, query)
+
+    def inside(namespace: str | None, context: str | None) -> Cluster:
+        cluster = open_cluster(namespace, context)
+        cluster.context = ""
+        return cluster
+
+    monkeypatch.setattr(askable, "question", question)
+    monkeypatch.setattr(askable, "open_cluster", inside)
+    assert client().get("count", "the") == 3
+    assert {each.read() for each in client().scan("count")} == {3}
 
 
 def test_the_token_goes_beside_the_login_of_kubernetes(

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from kstorm.cli.askable import AT_ONCE, Process, ask_each, open_askable
-from kstorm.errors import ControlError, OverdueError
+from kstorm.errors import ConfigError, ControlError, OverdueError
 from kstorm.inspect.asked import LOGIN_HEADER, Found, Page
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.owner import likely_values, owner
@@ -25,6 +25,7 @@ from kstorm.topology import Topology
 _PAUSE_SECS: Final = 0.2
 _PAGE: Final = 1000
 _ELSEWHERE: Final = 421
+_MOST_CHARACTERS: Final = 7000  # of a query; services read lines of 8190
 
 
 class StateClient:
@@ -83,6 +84,7 @@ class StateClient:
 
     def look(self, component: str, key: str, *, by: Sequence[Any] | None = None) -> Sequence[Found]:
         """As `find`, with the answers of tasks that have no such key."""
+        _check_text("key", key)
         outline = self._known()
         first = owner(outline, component, likely_values(outline, component, key) if by is None else by)
         asked = [] if first is None else [self._get(component, key, first)]
@@ -98,6 +100,7 @@ class StateClient:
 
         It is read in pages of at most a thousand keys. A page is of one checkpoint; what changes meanwhile may be in a later one.
         """
+        _check_text("prefix", prefix)
         left = limit
         for task in self._known().task_ids(component):
             after: str | None = None
@@ -136,6 +139,11 @@ class StateClient:
     def _ask(self, component: str, task: int, query: Mapping[str, str]) -> dict[str, Any]:
         """An answer that says of which checkpoint it is: of two the newer one, as a process that was cut off may not know yet that
         its task is another's."""
+        if len(asked := urlencode(query)) > _MOST_CHARACTERS:
+            raise ControlError(
+                f"{self._name}: such a key cannot be asked for: it takes {len(asked):,} characters of a URL, "
+                f"and {_MOST_CHARACTERS:,} are the most"
+            )
         deadline = time.monotonic() + self._patience
         while True:
             processes = self._having(component, task)
@@ -179,3 +187,10 @@ class StateClient:
         if self._outline is None:
             self._outline = self._askable.outline()
         return self._outline
+
+
+def _check_text(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}") from None
