@@ -33,7 +33,7 @@ class HttpStub:
                 self._reply(*stub.handle("PATCH", self.path, self._body()))
 
             def _body(self) -> Any:
-                return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                return stub.read(self.rfile.read(int(self.headers["Content-Length"])))
 
             def _reply(self, status: int, content: Any) -> None:
                 stub.headers.append(dict(self.headers))
@@ -69,6 +69,10 @@ class HttpStub:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def read(self, body: bytes) -> Any:
+        """What a request has in it: JSON, unless it says otherwise."""
+        return json.loads(body)
 
     def handle(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         with self._lock:

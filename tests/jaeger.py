@@ -1,27 +1,24 @@
 """Jaeger, a real collector of OpenTelemetry with a place to ask for traces: Go builds it from its module, once."""
 
 import json
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
-from urllib.error import HTTPError, URLError
+from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import yaml
 
-from kstorm.errors import LocalError
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 from tests.go_program import go_program
+from tests.go_server import GoServer
 
 VERSION: Final = "v1.76.0"
 """Of the module; the program is Jaeger 2."""
-_START_SECS: Final = 30.0
 
 
-class Jaeger:
+class Jaeger(GoServer):
     """A process that keeps traces in memory; a context manager."""
 
     def __init__(self, workdir: Path) -> None:
@@ -48,21 +45,8 @@ class Jaeger:
         }
         (workdir / "jaeger.yaml").write_text(yaml.safe_dump(config))
         program = go_program("github.com/jaegertracing/jaeger/cmd/jaeger", VERSION)
-        self.process = ManagedProcess("jaeger", [program, "--config", workdir / "jaeger.yaml"], workdir=workdir)
-
-    def __enter__(self) -> Self:
-        self.process.start()
-        deadline = time.monotonic() + _START_SECS
-        while not self._serves():
-            if not self.process.alive or time.monotonic() > deadline:
-                raise LocalError(f"Jaeger does not serve; its log ends with:\n{self.process.log_tail()}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.process.stop()
+        process = ManagedProcess("jaeger", [program, "--config", workdir / "jaeger.yaml"], workdir=workdir)
+        super().__init__(process, f"{self._asked}/api/services")
 
     def services(self) -> list[str]:
         """Those that it has heard of."""
@@ -83,13 +67,6 @@ class Jaeger:
         said = quote(json.dumps(tags))
         found = self._ask(f"traces?service={service}&limit=1000&lookback=2h&tags={said}")["data"]
         return [trace["traceID"] for trace in found]
-
-    def _serves(self) -> bool:
-        try:
-            self.services()
-        except (URLError, ConnectionError):
-            return False
-        return True
 
     def _ask(self, what: str) -> Any:
         with urlopen(f"{self._asked}/api/{what}", timeout=10) as answer:

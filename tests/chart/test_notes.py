@@ -64,6 +64,8 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
     ):
         assert command in text
     assert "kstorm produce" not in notes("minimal")
+    assert "wordcount-traces" not in notes("minimal")
+    assert "kubectl -n words logs deployment/wordcount-traces " in notes("prod")
     assert "Its topics (wordcount.*) and its offsets in ZooKeeper stay" in notes("prod")
 
 

@@ -109,9 +109,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("tls-sasl", {"pipeline": {"storage": {"accessMode": "ReadWriteOncePod"}}}, "but the pod of pipeline.maintain writes"),
     ("tls-sasl", {"pipeline": {"audit": {"enabled": True}, "storage": {"accessMode": "ReadWriteOncePod"}}}, "of pipeline.audit"),
     ("executors", {"pipeline": {"serviceAccount": {"create": False}}}, "pipeline.serviceAccount is neither made nor named"),
+    ("minimal", {"tracing": {"otlp": {"existingSecret": {"name": "a"}}}}, "existingSecret is set, but tracing.otlp.endpoint"),
+    ("prod", {"tracing": {"otlp": {"slowerThan": "2s"}}}, "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set"),
+    ("prod", {"ackers": {"tasks": 0, "replicas": 0}}, "tracing.otlp.endpoint is set, but without ackers"),
+    ("prod", {"components": {"traces": {"kind": "bolt", "tasks": 1}}}, "called wordcount-traces, as the pod of tracing.otlp are"),
+    ("prod", {"components": {"ui": {"kind": "bolt", "tasks": 1}}}, "called wordcount-ui, as the page are"),
     ("minimal", {"ui": {"enabled": True}}, "ui.enabled needs a login"),
     ("prod", {"ui": {"existingSecret": {"name": "page"}}}, "ui.existingSecret.name and ui.userHeader are both set"),
     ("prod", {"ui": {"serviceAccount": {"create": False}}}, "ui.serviceAccount.create is false"),
+    ("minimal", {"ui": {"enabled": True, "actions": ["drain"]}}, "ui.enabled needs a login"),
+    ("prod", {"ui": {"actions": ["edit"], "showValues": False}}, "ui.actions has edit, whose form shows what a message holds"),
 ]  # fmt: skip
 
 

@@ -75,8 +75,9 @@ def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> Non
         if each["kind"] in ("Deployment", "StatefulSet"):
             template = each["spec"]["template"]
             selected = selector <= template["metadata"]["labels"].items()
-            assert selected == ({"name": "http", "containerPort": 6066} in template["spec"]["containers"][0]["ports"])
-            assert selected or each["metadata"]["name"] == "wordcount-ui"
+            ports = template["spec"]["containers"][0].get("ports", [])
+            assert selected == ({"name": "http", "containerPort": 6066} in ports)
+            assert selected or each["metadata"]["name"] in ("wordcount-ui", "wordcount-traces")
     assert not [each for each in render() if each["kind"] in ("PodMonitor", "PrometheusRule")]
 
 

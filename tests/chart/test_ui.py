@@ -1,11 +1,15 @@
 """The page of a release: off unless it is asked for, with a login, and with rights to look and nothing else."""
 
-from kstorm_ui.settings import UiSettings
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from kstorm_ui.settings import ACTIONS, UiSettings
 from tests.chart.conftest import Objects, Render, one
 
 _PODS = (("Deployment", "wordcount-ui"), ("Deployment", "wordcount-sink"))
 _FILES = ("kafka", "tls", "zookeeper", "zookeeper-tls")
-_ON = {"ui": {"enabled": True, "existingSecret": {"name": "page"}}}
+_ON: dict[str, Any] = {"ui": {"enabled": True, "existingSecret": {"name": "page"}}}
 
 
 def named(objects: Objects, kind: str) -> list[str]:
@@ -84,6 +88,43 @@ def test_it_shows_values_only_if_told_to(render: Render) -> None:
         pod = one(render({"ui": {**_ON["ui"], **more}}), "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
         env = pod["containers"][0]["env"]
         assert [each["value"] for each in env if each["name"] == "KSTORM_UI_SHOW_VALUES"] == told
+
+
+def test_it_does_only_what_is_named(render: Render) -> None:
+    """Nothing else is."""
+    for actions, told in (([], []), (["drain", "replay"], ["drain,replay"])):
+        pod = one(render({"ui": {**_ON["ui"], "actions": actions}}), "Deployment", "wordcount-ui")["spec"]["template"]
+        env = pod["spec"]["containers"][0]["env"]
+        assert [each["value"] for each in env if each["name"] == "KSTORM_UI_ACTIONS"] == told
+
+
+def test_the_actions_are_those_of_the_page(template: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """The schema lets each through, and no other."""
+    every = {"ui": {**_ON["ui"], "showValues": True, "actions": [*ACTIONS]}}
+    assert template(every).returncode == 0
+    every["ui"]["actions"] = ["kill"]
+    assert template(every).returncode != 0
+
+
+def test_who_scales_may_scale_this_release_and_nothing_else(render: Render) -> None:
+    """By the scale subresource of its own workloads; any other action takes no right more."""
+    looks = one(render(_ON), "Role", "wordcount-ui")["rules"]
+    others = [name for name in ACTIONS if name not in ("scale", "edit")]
+    assert one(render({"ui": {**_ON["ui"], "actions": others}}), "Role", "wordcount-ui")["rules"] == looks
+    objects = render({"ui": {**_ON["ui"], "actions": ["scale"]}})
+    rules = one(objects, "Role", "wordcount-ui")["rules"]
+    more = [rule for rule in rules if rule not in looks]
+    assert more[0] == {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["list"]}
+    ours = {
+        (each["kind"], each["metadata"]["name"])
+        for each in objects
+        if each["kind"] in ("Deployment", "StatefulSet") and "kstorm.io/topology" in each["metadata"]["labels"]
+    }
+    assert {(rule["resources"][0], name) for rule in more[1:] for name in rule["resourceNames"]} == {
+        (f"{kind.lower()}s/scale", name) for kind, name in ours
+    }
+    assert {(*rule["apiGroups"], *rule["verbs"]) for rule in more[1:]} == {("apps", "patch")}
+    assert {kind for kind, _ in ours} == {"Deployment", "StatefulSet"}
 
 
 def _is_login(name: str) -> bool:

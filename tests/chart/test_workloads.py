@@ -149,6 +149,7 @@ def test_images(render: Render) -> None:
     digest = "sha256:" + "0123456789abcdef" * 4
     images = {name: spec["containers"][0]["image"] for name, spec in pod_specs(objects).items()}
     assert images == {
+        "Deployment/wordcount-traces": f"registry.example.com/team/wordcount-spout@{digest}",
         "StatefulSet/wordcount-sentences": f"registry.example.com/team/wordcount-spout@{digest}",
         "Deployment/wordcount-split": "registry.example.com/team/wordcount-bolt:1.4.2",
         "StatefulSet/wordcount-count": "registry.example.com/team/wordcount-bolt:1.4.2",

@@ -3,30 +3,26 @@
 import json
 import os
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
-from urllib.error import URLError
+from typing import Any, Final
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
 
-from kstorm.errors import LocalError
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 from tests.e2e.kube import Kube
 from tests.go_program import go_program
+from tests.go_server import GoServer
 
 VERSION: Final = "v0.316.0"
 EVERY: Final = "5s"
 """Between two scrapes, and two evaluations."""
-_START_SECS: Final = 30.0
 
 
-class Prometheus:
+class Prometheus(GoServer):
     """A process on this machine, which reaches the cluster's pods; a context manager."""
 
     def __init__(self, kube: Kube, workdir: Path) -> None:
@@ -48,21 +44,7 @@ class Prometheus:
             "web.listen-address": self._address,
         }
         command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
-        self.process = ManagedProcess("prometheus", command, workdir=workdir)
-
-    def __enter__(self) -> Self:
-        self.process.start()
-        deadline = time.monotonic() + _START_SECS
-        while not self._is_ready():
-            if not self.process.alive or time.monotonic() > deadline:
-                raise LocalError(f"Prometheus does not serve; its log ends with:\n{self.process.log_tail()}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.process.stop()
+        super().__init__(ManagedProcess("prometheus", command, workdir=workdir), f"http://{self._address}/-/ready")
 
     def samples(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
         """What an expression gives now: labels and value of each series."""
@@ -91,13 +73,6 @@ class Prometheus:
         with urlopen(f"http://{self._address}/api/v1/{what}?{urlencode(parameters)}", timeout=10) as answer:
             found: dict[str, Any] = json.load(answer)["data"]
         return found
-
-    def _is_ready(self) -> bool:
-        try:
-            with urlopen(f"http://{self._address}/-/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (URLError, OSError):
-            return False
 
 
 def _job(monitor: Mapping[str, Any], endpoint: Mapping[str, Any]) -> dict[str, Any]:

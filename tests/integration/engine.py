@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kstorm.kafka import KafkaSpout
 from kstorm.local.cluster import LocalProcesses, Worker
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.service.figures import life_of
@@ -97,7 +98,7 @@ class Engine:
             found = {}
             for partition in range(SOURCE_PARTITIONS):
                 try:
-                    data, _ = client.get(f"/kstorm/{self.processes.topology.name}/partition_{partition}")
+                    data, _ = client.get(f"{self._offsets_at}/partition_{partition}")
                     found[partition] = json.loads(data)["offset"]
                 except (NoNodeError, ValueError):
                     continue
@@ -105,6 +106,12 @@ class Engine:
         finally:
             client.stop()
             client.close()
+
+    @property
+    def _offsets_at(self) -> str:
+        """The node of the topology's `KafkaSpout`."""
+        spouts = [spec.component for spec in self.processes.topology.spouts]
+        return next(spout.spout_config.zk_path for spout in spouts if isinstance(spout, KafkaSpout))
 
     def until(self, condition: Callable[[], bool], timeout: float, what: object) -> None:
         """Waits for a condition; says what, and where everything stands if it does not come true."""

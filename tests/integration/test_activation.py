@@ -12,9 +12,11 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
+from kstorm.cli import draining
 from kstorm.cli.__main__ import main
+from kstorm.errors import ControlError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import ROOT, SpoutReport, deactivated_path, spouts_path
+from kstorm.runtime.zookeeper.topologies import ROOT, SpoutReport, deactivated_path, open_topologies, spouts_path
 from kstorm.runtime.zookeeper.watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
@@ -342,6 +344,27 @@ def test_a_login_keeps_others_from_deactivating(
     assert watches["hers"].remark.startswith("deactivated since")
     for watch in watches.values():
         assert watch.problem == ""
+        watch.close()
+
+
+def test_what_is_activated_meanwhile_is_not_drained(
+    zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
+) -> None:
+    """It would be waited for in vain, and be said to stay deactivated."""
+    with open_topologies(zookeeper.connect) as topologies:
+        watch = TopologyWatch(zookeeper.connect, "", topic_prefix)
+        watch.tell(SpoutReport("lines", "lines-0", False, 1, 0, 30.0))
+        watch.start()
+        eventually(lambda: topologies.spouts(topic_prefix), 20)
+
+        def wait(look: Callable[[], str], _: float) -> str:
+            if "in flight" in (left := look()):
+                topologies.activate(topic_prefix)
+                look()
+            return left
+
+        with pytest.raises(ControlError, match="is not drained: somebody has activated it meanwhile"):
+            draining.drain(topologies, topic_prefix, None, "anna@laptop", wait)
         watch.close()
 
 

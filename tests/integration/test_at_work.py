@@ -1,28 +1,26 @@
 """Whether a topology of real processes works: as `kstorm probe` sees it, which only looks, and as its spouts say themselves."""
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedKafka
 from tests.integration import topologies
-from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics
 
 
 def test_a_topology_at_work_passes_and_gets_no_message(
+    run_topology: RunTopology,
     kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every task of every component and of the ackers has a process."""
     monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:wordcount")
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch):
+    with run_topology("wordcount"):
         topology = topologies.wordcount()
         total = sum(spec.num_tasks for spec in topology.components.values()) + topology.config.acker_tasks
         with pytest.raises(SystemExit) as ended:
@@ -37,15 +35,11 @@ def test_a_topology_at_work_passes_and_gets_no_message(
 
 
 def test_a_spout_says_that_its_topic_is_not_there(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """At `/status`, ready as it is; until it is there, and then it reads."""
     _, source, sink = topologies.names(topic_prefix)
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, anew=False) as engine:
+    with run_topology("wordcount", anew=False) as engine:
         (spout, *_) = engine.processes.of("sentences")
 
         def unread() -> str:

@@ -13,16 +13,14 @@ import pytest
 from confluent_kafka import Producer
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import SOURCE_PARTITIONS, Engine, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SOURCE_PARTITIONS, Engine
 
 
 def test_a_slow_bolt_is_named_with_its_lag(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
+    run_topology: RunTopology,
     topic_prefix: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Nothing holds it back while it has nothing to do. Fed, it is the bottleneck, and its lag rises. When it answers no more, what
@@ -36,7 +34,7 @@ def test_a_slow_bolt_is_named_with_its_lag(
         causes: list[dict[str, Any]] = json.loads(told.out)
         return causes
 
-    with running("slow", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("slow") as engine:
         assert found() == []
         with _fed(engine):
             engine.until(lambda: [cause["kind"] for cause in found()][:1] == ["busy"], 30, "somebody is busy")

@@ -20,7 +20,7 @@ from kstorm.inspect.letters import fingerprint
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.one_partition import write_topic
 from tests.conftest import Eventually
-from tests.exec_stub import run_here
+from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import SECRET, Letters
 from tests.kubernetes_stub import KubernetesStub
 
@@ -242,14 +242,8 @@ def cluster(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
     """Give a cluster with a topology whose pods alone know Kafka."""
-    with KubernetesStub() as stub:
-        for component, kind in (("lines", "spout"), ("acker", "acker")):
-            stub.add(component, kind, topology=topic_prefix)
-        stub.on_exec = run_here({"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap})
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
-        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
-        monkeypatch.delenv("KSTORM_BOOTSTRAP_SERVERS", raising=False)
-        monkeypatch.delenv("KSTORM_TOPOLOGY", raising=False)
+    components, variables = (("lines", "spout"), ("acker", "acker")), {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap}
+    with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, components, variables) as stub:
         yield stub
 
 

@@ -12,7 +12,7 @@ from kstorm.kafka.orders import Order, decode_order
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic
-from tests.exec_stub import run_here
+from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
 from tests.kubernetes_stub import KubernetesStub
 
@@ -161,11 +161,8 @@ def cluster(
     kafka: EmbeddedKafka, letters: Letters, code: str, tmp_path: Path, monkeypatch: Any
 ) -> Iterator[KubernetesStub]:
     """Give a cluster with the topology, whose pods alone know Kafka and have the code."""
-    with KubernetesStub() as stub:
-        stub.add("lines", "spout", topology=letters.name)
-        variables = {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap, "KSTORM_TOPOLOGY": f"{code}:topology"}
-        stub.on_exec = run_here(variables, lambda length: stub.read_input(length))
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
+    variables = {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap, "KSTORM_TOPOLOGY": f"{code}:topology"}
+    with from_kubeconfig(tmp_path, monkeypatch, letters.name, [("lines", "spout")], variables) as stub:
         yield stub
 
 

@@ -1,6 +1,6 @@
 """What operators do to a topology is among its events, and stops nobody where that cannot be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -10,7 +10,7 @@ from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import write_topic
-from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path, spouts_path
+from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path
 from tests.integration.dead_letters import Letters
 
 Command = Callable[..., object]
@@ -31,17 +31,6 @@ def kstorm(
         return ended.value.code
 
     return run
-
-
-@pytest.fixture
-def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
-    """Give one that has made the topology's node, as its spouts do."""
-    found = KazooClient(zookeeper.connect)
-    found.start(30)
-    found.ensure_path(spouts_path(topic_prefix))
-    yield found
-    found.stop()
-    found.close()
 
 
 def test_who_has_done_what_and_how_it_ended(

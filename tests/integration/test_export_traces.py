@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from kstorm.cli.__main__ import main
 from kstorm.kafka.traceparent import parse
 from kstorm.local.ports import reserve_port
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget
+from kstorm.runtime.tracing.tail import Marks
 from tests.conftest import Eventually
+from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 from tests.jaeger import Jaeger
 from tests.otlp_collector import OtlpCollector, attributes
@@ -185,12 +189,12 @@ def _header(engine: Engine) -> tuple[int, str]:
 class Following:
     """`kstorm export-traces --follow` as a process of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *words: str, **settings: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url],
+            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ,
+            env=os.environ | settings,
             text=True,
         )
 
@@ -230,6 +234,56 @@ def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventua
         following.end()
 
 
+def test_what_ended_too_long_ago_is_left_out(engine: Engine, eventually: Eventually, collector: OtlpCollector) -> None:
+    """If somebody follows: news are wanted first, and it is said how many were left out."""
+    begun = int(time.time() * 1000)
+    marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
+    following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
+    eventually(lambda: (marks.load() or 0) > begun, 120)
+    assert re.search(r": 0 trees sent; [1-9]\d* left out, older than 1.0 s\n", following.end())
+    assert not collector.spans
+
+
+def test_a_topology_that_is_not_installed_is_waited_for(
+    engine: Engine, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, collector: OtlpCollector
+) -> None:
+    """As its pods may start before others have made its topics; without `--follow` it is an error."""
+    demo = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:demo", "WORDCOUNT_NAME": topic_prefix}
+    following = Following(collector.url, **demo)
+    assert re.match(
+        rf"kstorm: the topology '{topic_prefix}' has no topic '\S+' at \S+: is it installed\?: trying again, next in 1 s",
+        following.first_complaint(),
+    )
+    subprocess.run(
+        [sys.executable, "-m", "kstorm.cli", "prepare", "--allow-missing-ends"], env=os.environ | demo, check=True
+    )
+    assert following.first_line().startswith(f"{topic_prefix}: sending to {collector.url}")
+    following.end()
+
+
+def test_from_a_kubeconfig_alone(
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    collector: OtlpCollector,
+) -> None:
+    """A spout's pod sends the message, the trees, or one of them: it has code and servers."""
+    pod = {name: value for name, value in os.environ.items() if name.startswith("KSTORM_")}
+    url = collector.url.replace("127.0.0.1", "127.1")  # one that is not taken for the machine of who asks
+    with from_kubeconfig(tmp_path, monkeypatch, "exported", variables=pod) as cluster:
+        of_it = ("--topology", "exported")
+        drawn = run(capsys, "probe", *of_it, "--source", engine.source, "--trace", "--message", "a {marker} cow")
+        assert "✓ complete, proven (init ⊕ " in drawn
+        assert ": its " in run(capsys, "probe", *of_it)
+        run(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
+        assert place(engine, BAD) in collector.messages()
+        partition, offset = place(engine, 0)[1:]
+        run(capsys, "trace", *of_it, f"{engine.source}/{partition}/{offset}", "--otlp", url)
+        assert place(engine, 0) in collector.messages()
+        assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
+
+
 def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Until it is complete, in the sink too if there is one; exit code 2 if it fails, or is held."""
     probe = ("probe", "--source", engine.source, "--trace", "--message")
@@ -254,7 +308,10 @@ def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.Capture
         (["--slower-than", "2s", "--slowest-share", "0.1"], "give either --slower-than or --slowest-share"),
         (["--slowest-share", "1"], "--slowest-share 1: give a share of the trees between 0 and 1, such as 0.01"),
         (["--max-lag", "1"], "--max-lag 1: give an age such as 30s, 10m, 2h or 1d"),
-        (["--topology", "wordcount"], "it sends from here: give the topology's code, --topology MODULE:ATTR"),
+        (
+            ["--topology", "wordcount"],
+            f"KSTORM_TOPOLOGY is {REFERENCE}, which is 'exported', not 'wordcount': give --topology MODULE:ATTR",
+        ),
     ],
 )
 def test_mistakes_are_one_line(engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:

@@ -16,10 +16,10 @@ from kstorm.runtime.zookeeper.topologies import (
     deactivated_path,
     read_deactivation,
     report_path,
-    spouts_path,
     topology_path,
 )
 from tests.exec_stub import run_here
+from tests.from_kubeconfig import from_kubeconfig
 from tests.kubernetes_stub import KubernetesStub
 
 
@@ -28,25 +28,9 @@ def cluster(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
     """Give a cluster with a topology whose pods know the ZooKeeper."""
-    with KubernetesStub() as stub:
-        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
-            stub.add(component, kind, topology=topic_prefix)
-        stub.on_exec = run_here({"KSTORM_ZOOKEEPER": zookeeper.connect})
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
-        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
-        monkeypatch.delenv("KSTORM_ZOOKEEPER", raising=False)
+    variables = {"KSTORM_ZOOKEEPER": zookeeper.connect}
+    with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, variables=variables) as stub:
         yield stub
-
-
-@pytest.fixture
-def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
-    """Give one that has made the topology's node, as its spouts do."""
-    found = KazooClient(zookeeper.connect)
-    found.start(30)
-    found.ensure_path(spouts_path(topic_prefix))
-    yield found
-    found.stop()
-    found.close()
 
 
 def run(*words: str) -> object:

@@ -2,8 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +13,14 @@ from kstorm.cli.letters import record_of
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.inspect.letters import fingerprint, left
 from kstorm.kafka.orders import Order, decode_order
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
+from tests.integration.conftest import RunTopology
 from tests.integration.dead_letters import SECRET, Letters
-from tests.integration.engine import Engine, check_words, running
+from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words
 
 Command = Callable[..., tuple[object, str, str]]
 
@@ -124,66 +124,59 @@ def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     assert [order.replays for _, order in orders(letters)] == [4]
 
 
-def test_a_spout_carries_orders_out(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kstorm: Command,
-) -> None:
+@pytest.fixture
+def engine(run_topology: RunTopology) -> Iterator[Engine]:
+    """Give a word count at work."""
+    with run_topology("wordcount") as found:
+        yield found
+
+
+def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
+    """Messages that are no text; returns when they are dead letters."""
+    producer = Producer({"bootstrap.servers": engine.bootstrap})
+    for number in range(count):
+        producer.produce(engine.source, b"no text: \xff", partition=(number + 1) % SOURCE_PARTITIONS)
+    assert producer.flush(30) == 0
+    engine.until(lambda: len(_letters(engine, settings)) == count, 60, "they are dead letters")
+
+
+def test_a_spout_carries_orders_out(kstorm: Command, engine: Engine) -> None:
     """What cannot be read still has a new letter; with another value it is processed, and the letter discarded."""
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
-        name = engine.processes.topology.name
-        settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
-        engine.produce(["one two"])
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        producer.produce(engine.source, b"no text: \xff", partition=1)
-        assert producer.flush(30) == 0
-        engine.until(lambda: len(_letters(engine, settings)) == 1, 60, "it is a dead letter")
-        assert kstorm("0", "--yes", topology=name)[0] == 0
-        engine.until(lambda: [each.replays for each in _letters(engine, settings)] == [1], 60, "it is one again")
-        (letter,) = _letters(engine, settings)
-        assert (letter.kind, letter.attempts, letter.component) == ("undecodable", 2, "sentences")
-        engine.until(lambda: _outcomes(name, settings)[-1:] != [], 30, "an event says so")
-        assert _outcomes(name, settings)[-1].startswith("failed again: cannot be deserialized")
-        code = f"{topologies.__name__}:wordcount"
-        words = ["dlq", "edit", "1", "--value", "three four", "--yes", "--topology", code]
-        with pytest.raises(SystemExit, match="0"):
-            main([*words, "--bootstrap", kafka.bootstrap])
-        engine.until(lambda: _letters(engine, settings) == [], 60, "it is discarded")
-        engine.until(lambda: _outcomes(name, settings)[-1] == "done", 30, "an event says so")
-        assert check_words(engine, ["one two", "three four"]) == Counter()
+    name = engine.processes.topology.name
+    settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
+    engine.produce(["one two"])
+    produce_unreadable(engine, settings, 1)
+    assert kstorm("0", "--yes", topology=name)[0] == 0
+    engine.until(lambda: [each.replays for each in _letters(engine, settings)] == [1], 60, "it is one again")
+    (letter,) = _letters(engine, settings)
+    assert (letter.kind, letter.attempts, letter.component) == ("undecodable", 2, "sentences")
+    engine.until(lambda: _outcomes(name, settings)[-1:] != [], 30, "an event says so")
+    assert _outcomes(name, settings)[-1].startswith("failed again: cannot be deserialized")
+    code = f"{topologies.__name__}:wordcount"
+    words = ["dlq", "edit", "1", "--value", "three four", "--yes", "--topology", code]
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--bootstrap", engine.bootstrap])
+    engine.until(lambda: _letters(engine, settings) == [], 60, "it is discarded")
+    engine.until(lambda: _outcomes(name, settings)[-1] == "done", 30, "an event says so")
+    assert check_words(engine, ["one two", "three four"]) == Counter()
 
 
-def test_a_spout_stops_when_the_first_fails_again(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kstorm: Command,
-) -> None:
+def test_a_spout_stops_when_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
     """Nobody has mended what cannot be read: one of them is tried, whichever task has the others' partitions."""
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
-        name = engine.processes.topology.name
-        settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        for number in range(15):
-            producer.produce(engine.source, b"no text: \xff", partition=number % 6)
-        assert producer.flush(30) == 0
-        engine.until(lambda: len(_letters(engine, settings)) == 15, 60, "they are dead letters")
-        assert kstorm("--all", "--yes", topology=name)[0] == 0
-        engine.until(lambda: len(_outcomes(name, settings)) == 15, 60, "all orders have ended")
-        ended = Counter(outcome.partition(":")[0] for outcome in _outcomes(name, settings))
-        assert ended == {"failed again": 1, "stopped": 14}
-        assert sorted(each.replays for each in _letters(engine, settings)) == [0] * 14 + [1]
+    name = engine.processes.topology.name
+    settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
+    produce_unreadable(engine, settings, 15)
+    assert kstorm("--all", "--yes", topology=name)[0] == 0
+    engine.until(lambda: len(_outcomes(name, settings)) == 15, 60, "all orders have ended")
+    ended = Counter(outcome.partition(":")[0] for outcome in _outcomes(name, settings))
+    assert ended == {"failed again": 1, "stopped": 14}
+    assert sorted(each.replays for each in _letters(engine, settings)) == [0] * 14 + [1]
 
-        def left_open() -> set[bytes | None]:
-            found = {record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")}
-            return {key for key, value in found.items() if value is not None}
+    def left_open() -> set[bytes | None]:
+        found = {record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")}
+        return {key for key, value in found.items() if value is not None}
 
-        engine.until(lambda: not left_open(), 30, "nothing is left in the orders' topic")
+    engine.until(lambda: not left_open(), 30, "nothing is left in the orders' topic")
 
 
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:

@@ -82,7 +82,7 @@ async def test_the_largest_value_that_put_takes_can_be_stored(
     topic, changelog = f"{topic_prefix}-in", f"{topic_prefix}-changelog"
     make_topics(kafka.bootstrap, {topic: 1})
     await asyncio.to_thread(make, kafka, changelog, 1)
-    state = TaskState(lambda key: None, lambda: ())
+    state = TaskState(lambda key: None, lambda start: ())
     value = b"x" * (MAX_PAIR_BYTES - 4 * 3 - 5)  # the key's share, and what MessagePack puts in front
     with pytest.raises(ValueError, match="'key'"):
         state.put("key", value + b"x")

@@ -11,10 +11,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
+from kstorm.inspect.facts import Message
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.exec_stub import run_here
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.tracing.outlines import outline
+from kstorm_ui.sources.messages import message_of, oldest_of
+from tests.from_kubeconfig import from_kubeconfig
+from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
-from tests.kubernetes_stub import KubernetesStub
 
 REFERENCE = "tests.integration.topologies:forgetful"
 SENTENCES = 3000
@@ -189,18 +193,29 @@ def test_from_a_kubeconfig_alone(
     """A pod of the topology is asked, which has addresses and code; both commands, with their options."""
     name = engine.processes.topology.name
     pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
-    with KubernetesStub() as stub:
-        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
-            stub.add(component, kind, topology=name)
-        stub.on_exec = run_here(pod)
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "kubeconfig")))
-        for variable in ("KSTORM_ZOOKEEPER", "KSTORM_BOOTSTRAP_SERVERS", "KSTORM_TOPOLOGY"):
-            monkeypatch.delenv(variable)
+    with from_kubeconfig(tmp_path, monkeypatch, name, variables=pod):
         said = run(capsys, "why", message(engine, FORGOTTEN), "--topology", name)
         assert "executed by count-0 (committed) and neither acked nor failed" in said
         tree = run(capsys, "trace", message(engine, FORGOTTEN), "--topology", name, "--values")
         assert "◆ not acked: the tree waits for it" in tree
         assert "'moon'" in tree
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_page_says_what_messages_hold_only_if_it_may(
+    engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
+) -> None:
+    """Neither of a message nor of the oldest ones: not what tuples hold, and not what an error quotes."""
+    settings = Settings(topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect)
+    shape = outline(engine.processes.topology)
+    answer = message_of(settings, shape, Message(engine.source, *place(BAD)), values=values)
+    oldest = oldest_of(settings, shape, values=values)
+    assert answer.verdict is not None
+    assert "ValueError" in answer.verdict.said
+    assert ("this is bad" in answer.verdict.said) is values
+    assert ("this is bad" in repr(oldest.verdicts)) is values
+    assert ("this is bad" in repr(answer.trees)) is values
+    assert len(oldest.verdicts) == 2
 
 
 def test_a_queue_that_nobody_reads(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,15 +260,13 @@ def test_exactly_once(
 
 
 def test_each_attempt_at_a_message(
+    run_topology: RunTopology,
     kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The first one failed half-way, the second is complete; each can be asked for, with several ackers too."""
-    with running("traced", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("traced") as engine:
         monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
         monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:traced")
         engine.produce(map(sentence, range(60)))

@@ -23,11 +23,13 @@ from kstorm.topology import (
     BasicOutputCollector,
     Bolt,
     Config,
+    Fields,
     OutputFieldsDeclarer,
     Topology,
     TopologyBuilder,
     Tuple,
 )
+from kstorm.trident import Count, OpaqueTridentKafkaSpout, TridentKafkaConfig, TridentTopology, kstorm_state
 
 
 def _config() -> Config:
@@ -175,12 +177,31 @@ def mendable() -> Topology:
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_limit=0)
     builder = TopologyBuilder(name, _config())
-    builder.set_spout("sentences", KafkaSpout(config), 2).set_num_tasks(2)
+    builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
     builder.set_bolt("split", SplitOnceMended(), 1).set_num_tasks(2).shuffle_grouping("sentences")
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write, 1).shuffle_grouping("split")
     return builder.build()
+
+
+def streams() -> Topology:
+    """The word count of Storm's Trident tutorial, of the test `KSTORM_TEST_PREFIX`."""
+    name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
+    topology = TridentTopology(name)
+    config = TridentKafkaConfig(KafkaHosts(), source)
+    config.scheme = SchemeAsMultiScheme(StringScheme())
+    counts = (
+        topology.new_stream("sentences", OpaqueTridentKafkaSpout(config))
+        .parallelism_hint(1, tasks=2)
+        .each(Fields("str"), str.split, Fields("word"))
+        .name("split")
+        .group_by(Fields("word"))
+        .persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+        .parallelism_hint(2, tasks=4)
+    )
+    counts.new_values_stream().to_kafka(sink, key="word")
+    return topology.build()
 
 
 class Slow(BasicBolt):

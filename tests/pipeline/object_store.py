@@ -3,34 +3,30 @@
 It keeps each object as a folder on a disk, so a test sees an object the moment it is there, without asking the server.
 """
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
-from urllib.error import URLError
-from urllib.request import urlopen
 
-from kstorm.errors import LocalError
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 from tests.go_program import go_program
+from tests.go_server import GoServer
 
 BUCKET = "tables"
 _VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
-_START_SECS = 60.0
 
 
-class ObjectStore:
+class ObjectStore(GoServer):
     """A server on 127.0.0.1 with one empty bucket; a context manager."""
 
     def __init__(self, workdir: Path) -> None:
         self._port = reserve_port()
         self._drive = workdir / "drive"
+        (self._drive / BUCKET).mkdir(parents=True)
         login = {"MINIO_ROOT_USER": "kstorm", "MINIO_ROOT_PASSWORD": "not-a-secret"}
         minio = go_program("github.com/minio/minio", _VERSION)
         command: list[str | Path] = [minio, "server", "--quiet", "--address", f"127.0.0.1:{self._port}", self._drive]
-        self.process = ManagedProcess("minio", command, workdir=workdir, environment=login)
+        process = ManagedProcess("minio", command, workdir=workdir, environment=login)
+        super().__init__(process, f"http://127.0.0.1:{self._port}/minio/health/ready")
 
     @property
     def login(self) -> Mapping[str, str]:
@@ -50,25 +46,3 @@ class ObjectStore:
         """What is in a folder of the bucket."""
         path = self._drive / BUCKET / folder
         return {each.name for each in path.iterdir()} if path.is_dir() else set()
-
-    def __enter__(self) -> Self:
-        (self._drive / BUCKET).mkdir(parents=True)
-        self.process.start()
-        deadline = time.monotonic() + _START_SECS
-        while not self._serves():
-            if not self.process.alive or time.monotonic() > deadline:
-                raise LocalError(f"MinIO does not serve; its log ends with:\n{self.process.log_tail()}")
-            time.sleep(0.05)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.process.stop()
-
-    def _serves(self) -> bool:
-        try:
-            with urlopen(f"http://127.0.0.1:{self._port}/minio/health/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (URLError, OSError):
-            return False

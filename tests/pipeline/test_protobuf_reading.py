@@ -19,6 +19,7 @@ from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message
 from kstorm_pipeline.protobuf_reading import NOT_SO, Reading, read_message
 from kstorm_pipeline.protobuf_versions import difference
 from tests.pipeline.messages import File
+from tests.protobuf_bytes import long, number
 from tests.unit.fuzz.extents import memory_of
 
 FIRST = b"\x00"
@@ -274,18 +275,6 @@ def test_files_that_make_no_sense_are_refused() -> None:
 
 
 # What takes much memory
-
-
-def number(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def long(tag: int, content: bytes) -> bytes:
-    return number(tag << 3 | 2) + number(len(content)) + content
 
 
 def bombs() -> Any:

@@ -19,6 +19,8 @@ IMPORTED_LATER = {
         "kstorm.runtime.queues.rabbitmq",
         "kstorm.runtime.queues.kestrel",
         "kstorm.cli.__main__",
+        "kstorm.cli.exporting",
+        "opentelemetry.exporter.otlp.proto.http",
         "puresasl",
     ]
 }

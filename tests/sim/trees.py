@@ -13,6 +13,7 @@ from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
 from kstorm.inspect.facts import Facts, Message
 from kstorm.inspect.gather import Gatherer, Record
 from kstorm.inspect.open_tree import Cause
+from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, build
 from kstorm.inspect.verdict import Kind, why
 from kstorm.inspect.waiting import Waiting, waits_for
@@ -43,10 +44,11 @@ class Rebuilt:
 def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> None:
     """Raises `AssertionError` saying which tree is not as it should be."""
     topology = cluster.topology
+    shape = outline(topology)
     records = list(_records(cluster))
     acked = set(_acked(records, topology))
     for root in sorted({*acked, *_begun(records, topology)}):
-        tree = rebuild(topology, records, root)
+        tree = rebuild(shape, records, root)
         if root in acked:
             assert tree.proof.closed, f"the tree {root:x} was acked, and is not proven: {tree.proof}"
             rebuilt.acked += 1
@@ -58,9 +60,9 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
             _check_verdict(cluster, tree, acks.of(cluster, root))
 
 
-def rebuild(topology: Topology, records: list[Record], root: int) -> Tree:
+def rebuild(topology: Outline, records: list[Record], root: int) -> Tree:
     """The tree of a root."""
-    gatherer = Gatherer(outline(topology), root)
+    gatherer = Gatherer(topology, root)
     for record in records:
         gatherer.take(record)
     assert not gatherer.found.unreadable

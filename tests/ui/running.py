@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,33 +39,52 @@ class Running:
 @contextmanager
 def running_words(name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path) -> Iterator[Running]:
     """The word count under a name that nothing else has, with a hundred messages a second, and the page beside it."""
+    with running_beside_page("wordcount", name, kafka, zookeeper, workdir) as running:
+        ended = threading.Event()
+        feeder = threading.Thread(target=_feed, args=(running.engine, ended), daemon=True)
+        feeder.start()
+        try:
+            yield running
+        finally:
+            ended.set()
+            feeder.join(70)
+
+
+@contextmanager
+def running_beside_page(
+    reference: str,
+    name: str,
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    workdir: Path,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """`topologies:<reference>` under a name, without messages, and the page beside it, which has these settings."""
     _, source, sink = topologies.names(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSTORM_TEST_PREFIX", name)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])))
         make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
-        reference = "tests.integration.topologies:wordcount"
         # Dead for some seconds, so that the page has to see it.
         processes = LocalProcesses(
-            topologies.wordcount(), reference, kafka.bootstrap, zookeeper.connect, workdir, restart_delay=5.0
+            getattr(topologies, reference)(),
+            f"tests.integration.topologies:{reference}",
+            kafka.bootstrap,
+            zookeeper.connect,
+            workdir,
+            restart_delay=5.0,
         )
         command: list[str | Path] = [sys.executable, "-m", "kstorm_ui", "--runs", workdir, "--port", "0"]
-        page = ManagedProcess("ui", command, workdir=workdir)
+        page = ManagedProcess("ui", command, workdir=workdir, environment=settings)
         engine = Engine(processes, kafka.bootstrap, source, sink)
-        ended = threading.Event()
-        feeder = threading.Thread(target=_feed, args=(engine, ended), daemon=True)
         try:
             processes.start()
             page.start()
             processes.wait_ready(240)
-            feeder.start()
             yield Running(name, _url_of(page), engine)
         finally:
-            ended.set()
             page.stop()
             processes.kill()
-            if feeder.ident:
-                feeder.join(70)
 
 
 def _feed(engine: Engine, ended: threading.Event) -> None:

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from kstorm.errors import KstormError
 from kstorm.inspect.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
 from kstorm_ui.serve import PageServer
-from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
+from kstorm_ui.sources.report import ComponentReport, ProcessReport, Source, TopologyReport
 
 BEGUN = 1_700_000_000.0
 
@@ -72,9 +72,17 @@ def outline_of(name: str, edges: Sequence[tuple[str, str]]) -> Outline:
 
 
 @contextmanager
-def serving(source: MadeUp, token: str = "", user_header: str = "", every: float = 0.2) -> Iterator[str]:
+def serving(
+    source: Source,
+    token: str = "",
+    user_header: str = "",
+    every: float = 0.2,
+    *,
+    show_values: bool = False,
+    actions: Set[str] = frozenset(),
+) -> Iterator[str]:
     """Gives the page's URL."""
-    server = PageServer(Collector(source, every=every), token, user_header)
+    server = PageServer(Collector(source, every=every), token, user_header, show_values, actions)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

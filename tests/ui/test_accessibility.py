@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, status, topology
-from tests.ui.waiting import arrives
+from tests.ui.waiting import arrives, press_until
 
 _PAGES = (
     "/",
@@ -22,6 +22,8 @@ _PAGES = (
     "/t/wordcount/why",
     "/t/wordcount/why?message=nonsense",
     "/t/wordcount/m/sentences/0/1",
+    "/t/wordcount/do/drain",
+    "/t/wordcount/do/scale",
     "/t/nothing",
 )
 _COMPONENTS = {"sentences": "spout", "split": "bolt", "count": "bolt", "__acker": "acker"}
@@ -46,7 +48,7 @@ def made_up() -> MadeUp:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the page over it is."""
-    with serving(made_up()) as found:
+    with serving(made_up(), actions=frozenset({"drain"})) as found:
         yield found
 
 
@@ -141,12 +143,3 @@ def test_without_scripts_the_figures_are_there(url: str, open_page: OpenPage) ->
     page = open_page(f"{url}/t/wordcount", java_script_enabled=False)
     expect(page.locator("#components tbody tr")).to_have_count(4)
     expect(page.locator("#components")).to_contain_text("KeyError in task 0 (1 min ago)")
-
-
-def press_until(page: Page, key: str, wanted: object) -> None:
-    """Presses a key until something has the focus."""
-    for _ in range(60):
-        page.keyboard.press(key)
-        if wanted.evaluate("found => found === document.activeElement"):  # type: ignore[attr-defined]
-            return
-    pytest.fail(f"{wanted} is not reached by {key}")

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Locator, Page
 
 _PATIENCE_MS: Final = 60_000
 _COUNT: Final = """() => {
@@ -18,3 +19,12 @@ def arrives(page: Page, pieces: int, patience_ms: float = _PATIENCE_MS) -> None:
     """Waits until so many pieces have taken their place."""
     page.evaluate(_COUNT)
     page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=patience_ms)
+
+
+def press_until(page: Page, key: str, wanted: Locator) -> None:
+    """Presses a key until something has the focus."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        if wanted.evaluate("found => found === document.activeElement"):
+            return
+    pytest.fail(f"{wanted} is not reached by {key}")

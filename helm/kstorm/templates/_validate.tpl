@@ -19,6 +19,9 @@
 {{- if and .existingSecret.name .userHeader -}}
 {{- $wrong = append $wrong "ui.existingSecret.name and ui.userHeader are both set: keep the login that you mean" -}}
 {{- end -}}
+{{- if and (has "edit" .actions) (not .showValues) -}}
+{{- $wrong = append $wrong "ui.actions has edit, whose form shows what a message holds: set ui.showValues to true, or leave edit out" -}}
+{{- end -}}
 {{- if and .enabled (not .serviceAccount.create) (not .serviceAccount.name) -}}
 {{- $wrong = append $wrong "ui.serviceAccount.create is false: name the account that there is in ui.serviceAccount.name" -}}
 {{- end -}}
@@ -98,6 +101,8 @@
 {{- $wrong := list -}}
 {{- $reserved := dict "acker" "the ackers" "prepare" "the Job" "topology" "the code" "test" "the test" -}}
 {{- if .Values.dev.enabled -}}{{- $reserved = merge $reserved (dict "kafka" "Kafka" "zookeeper" "ZooKeeper") -}}{{- end -}}
+{{- if .Values.ui.enabled -}}{{- $reserved = merge $reserved (dict "ui" "the page") -}}{{- end -}}
+{{- if .Values.tracing.otlp.endpoint -}}{{- $reserved = merge $reserved (dict "traces" "the pod of tracing.otlp") -}}{{- end -}}
 {{- if .Values.pipeline.enabled -}}{{- $reserved = merge $reserved (dict "pipeline" "the pipeline" "maintain" "its CronJob" "audit" "its CronJob") -}}{{- end -}}
 {{- $taken := dict -}}
 {{- range $id, $_ := .Values.components -}}
@@ -179,6 +184,17 @@
 {{- end -}}
 {{- if and .message (contains "{marker}" .expect) (not (contains "{marker}" .message)) -}}
 {{- $wrong = append $wrong "test.expect has {marker}, but test.message has not: it could not come out" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.tracing.otlp -}}
+{{- if and .existingSecret.name (not .endpoint) -}}
+{{- $wrong = append $wrong "tracing.otlp.existingSecret is set, but tracing.otlp.endpoint is not: name the collector, or leave both out" -}}
+{{- end -}}
+{{- if and .slowerThan .slowestShare -}}
+{{- $wrong = append $wrong "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set: keep the one that you mean" -}}
+{{- end -}}
+{{- if and .endpoint (not $.Values.ackers.tasks) -}}
+{{- $wrong = append $wrong "tracing.otlp.endpoint is set, but without ackers (ackers.tasks) nothing tells what became of tuples: leave it out" -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}

@@ -29,3 +29,12 @@ that are costly to move) or to its disk (ackers, bolts with state).
 {{- end -}}
 {{- toJson $found -}}
 {{- end -}}
+
+{{/* The names of the workloads, by what they are, as JSON. */}}
+{{- define "kstorm.workloadNames" -}}
+{{- $found := dict "Deployment" list "StatefulSet" list -}}
+{{- range $name, $workload := include "kstorm.workloads" . | fromJson -}}
+{{- $_ := set $found $workload.type (append (index $found $workload.type) $name) -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}

@@ -14,6 +14,7 @@ import typer
 from kstorm.cli.in_pod import run_in_pod
 from kstorm.cli.who import operator
 from tests.exec_stub import Frames, ended
+from tests.from_kubeconfig import from_kubeconfig, given
 from tests.kubernetes_stub import KubernetesStub
 from tests.unit.cli.conftest import Command
 
@@ -24,21 +25,9 @@ IN_SPOUT = "kstorm: in the pod streams/wc-sentences-0 (kstorm-spout:1, context s
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
     """Give a cluster with a word count; no ZooKeeper is named."""
-    with KubernetesStub() as stub:
-        for component, kind in (("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")):
-            stub.add(component, kind)
-        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
-        monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
-        for name in ("KSTORM_ZOOKEEPER", "KSTORM_TOPOLOGY"):
-            monkeypatch.delenv(name, raising=False)
+    components = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")]
+    with from_kubeconfig(tmp_path, monkeypatch, components=components) as stub:
         yield stub
-
-
-def given(cluster: KubernetesStub) -> list[tuple[str, str]]:
-    """Pod and command of all that was run, who gave it left out."""
-    for _, command in cluster.commands:
-        assert command[:3] == ["env", "KSTORM_OPERATOR=anna@laptop", "kstorm"]
-    return [(pod, " ".join(command[3:])) for pod, command in cluster.commands]
 
 
 def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None:

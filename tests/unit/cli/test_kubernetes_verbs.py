@@ -144,6 +144,7 @@ def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
     assert any(
         "PATCH /apis/apps/v1/namespaces/streams/statefulsets/wc-acker/scale" in each for each in cluster.requests
     )
+    assert kstorm("scale", "wordcount", "__acker=1")[:2] == (0, "acker: 2 → 1\n"), "as the topology calls them"
     warned = kstorm("scale", "wordcount", "split=6")
     assert warned == (0, "split: 4 → 6\n", "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n")
 

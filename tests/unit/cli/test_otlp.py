@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -38,7 +39,7 @@ def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: OtlpCollector) 
     """With the ids of root and edges, so that whoever knows a root knows the trace."""
     tree = tree_of("the cow")
     assert otlp.export([tree], SHAPE, otlp.check(collector.url), lambda origin: "") == 6
-    assert collector.paths == ["/v1/traces"]
+    assert collector.requests == ["POST /v1/traces"]
     by_id = {span.span_id: span for span in collector.spans}
     assert {int.from_bytes(span, "big") for span in by_id} == {tree.root, *tree.tuples}
     assert {span.trace_id[8:] for span in by_id.values()} == {tree.root.to_bytes(8, "big")}
@@ -126,3 +127,25 @@ def test_a_collector_that_takes_nothing(collector: OtlpCollector) -> None:
         with pytest.raises(ConfigError, match=r"give the URL of a collector"):
             otlp.check(url)
     assert otlp.check("http://a:1/own/path") == "http://a:1/own/path"
+
+
+def test_headers_are_sent(collector: OtlpCollector, tmp_path: Path) -> None:
+    """A login is in a file, one NAME: VALUE a line, and so are others."""
+    file = tmp_path / "headers"
+    file.write_text("Authorization: Bearer a b=\n\nX-Scope:words \r\n")
+    with otlp.Collector(otlp.check(collector.url), otlp.read_headers(file)) as sending:
+        assert sending.takes(list(otlp.spans_of(otlp.Case(tree_of("a")), SHAPE, lambda origin: "")))
+    sent = {name.lower(): value for name, value in collector.headers[-1].items()}
+    assert (sent["authorization"], sent["x-scope"]) == ("Bearer a b=", "words")
+
+
+@pytest.mark.parametrize("line", ["Bearer secret", "A B: secret", "Name:", "Name: sécret", ": secret", "A: secret\x01"])
+def test_what_is_no_header_is_not_shown(tmp_path: Path, line: str) -> None:
+    """It may be a login: file and line are named, and what to write."""
+    file = tmp_path / "headers"
+    file.write_text(f"Fine: too\n{line}\n")
+    with pytest.raises(ConfigError, match=r"headers: line 2 is no header: give a NAME: VALUE in ASCII") as refused:
+        otlp.read_headers(file)
+    assert "cret" not in str(refused.value)
+    with pytest.raises(ConfigError, match=r"--headers-file is '.*gone', which cannot be read"):
+        otlp.read_headers(tmp_path / "gone")

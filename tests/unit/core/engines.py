@@ -107,7 +107,7 @@ def bolt_engine(topology: Topology, component: str, journal: Journal | None = No
         component,
         journal or Journal(),
         next_id=count(1).__next__,
-        load_state=lambda task: TaskState(lambda key: None, lambda: ()),
+        load_state=lambda task: TaskState(lambda key: None, lambda start: ()),
     )
 
 

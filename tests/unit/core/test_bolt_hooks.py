@@ -57,7 +57,7 @@ def test_a_bolt_hears_of_an_earlier_life(stored: dict[bytes, bytes], steps: list
         "bolt",
         Journal(),
         next_id=lambda: 1,
-        load_state=lambda task: TaskState(stored.get, lambda: stored.items()),
+        load_state=lambda task: TaskState(stored.get, lambda start: stored.items()),
     )
     Driven(engine).assign(t0=0)
     assert Hooked.steps == steps

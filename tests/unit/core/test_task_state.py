@@ -37,7 +37,7 @@ class Table:
                 self.rows[key] = value
 
     def state(self) -> TaskState:
-        return TaskState(self.load, lambda: list(self.rows.items()))
+        return TaskState(self.load, lambda start: [row for row in sorted(self.rows.items()) if row[0] >= start])
 
 
 def test_what_is_stored_comes_back() -> None:
@@ -296,3 +296,34 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
         assert state.get(key) == now.get(key)
         assert dict(state.items()) == now
     assert dict(table.state().items()) == kept
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "delete", "checkpoint", "take"]),
+            st.text("abß\U0001f404/", max_size=3),
+            st.integers(0, 9),
+        ),
+        max_size=20,
+    ),
+    st.text("abß\U0001f404/", max_size=2),
+    st.none() | st.text("abß\U0001f404/", max_size=2),
+)
+def test_a_range_is_what_a_sorted_dict_would_give(changes: Any, start: str, end: str | None) -> None:
+    """Of what is stored, on its way there, and changed since."""
+    table, truth = Table(), dict[str, int]()
+    state = table.state()
+    for kind, key, value in changes:
+        if kind == "put":
+            state.put(key, value)
+            truth[key] = value
+        elif kind == "delete":
+            state.delete(key)
+            truth.pop(key, None)
+        elif kind == "checkpoint":
+            table.checkpoint(state)
+        else:
+            table.write(state.take_changes())
+    expected = [(key, truth[key]) for key in sorted(truth) if start <= key and (end is None or key < end)]
+    assert list(state.range(start, end)) == expected

@@ -17,7 +17,7 @@ class Table:
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
-        self.state = UndoableState(self.rows.get, lambda: list(self.rows.items()))
+        self.state = UndoableState(self.rows.get, lambda start: sorted(self.rows.items()))
 
     def keep(self, changes: list[tuple[bytes, bytes | None]]) -> None:
         """Changes are committed."""

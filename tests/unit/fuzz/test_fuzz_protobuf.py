@@ -19,6 +19,7 @@ from kstorm.kafka.extent import MOST_VALUES
 from kstorm.registry import ProtobufScheme, SchemaRegistry
 from kstorm.registry.protobuf_extent import MOST_PLACES, ProtobufExtent, count
 from kstorm.registry.protobuf_plan import Kinds
+from tests.protobuf_bytes import long, number
 from tests.registry_stub import RegistryStub
 from tests.unit.fuzz.extents import TO_SPARE, counted, memory_of
 
@@ -33,18 +34,6 @@ WIDE: Final = 500
 """Fields of a type of which none is ever there."""
 FIELD: Final = descriptor_pb2.FieldDescriptorProto
 ONE, MANY = FIELD.LABEL_OPTIONAL, FIELD.LABEL_REPEATED
-
-
-def number(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def long(tag: int, content: bytes) -> bytes:
-    return number(tag << 3 | 2) + number(len(content)) + content
 
 
 def classes() -> tuple[Any, Any]:

@@ -55,7 +55,7 @@ def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
 def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -> None:
     """What passes the check can be read; what does not is named when it is read from a disk all the same."""
     stored = {} if value is None else {key: value}  # None deletes
-    state = TaskState(stored.get, stored.items)
+    state = TaskState(stored.get, lambda start: stored.items())
     try:
         bounded(value or b"", lambda _: check_pair(key, value))
     except FrameError:
@@ -154,7 +154,7 @@ def test_a_ledger_deletes_no_bucket() -> None:
 def test_a_state_whose_value_cannot_be_read_says_which(value: bytes) -> None:
     """The tuple that needs it fails with the key's name."""
     with suppress(FrameError):
-        list(TaskState({b"apple": value}.get, {b"apple": value}.items).items())
+        list(TaskState({b"apple": value}.get, lambda start: {b"apple": value}.items()).items())
         return
     with pytest.raises(FrameError, match="under the key 'apple' that are no value"):
-        TaskState({b"apple": value}.get, {b"apple": value}.items).get("apple")
+        TaskState({b"apple": value}.get, lambda start: {b"apple": value}.items()).get("apple")

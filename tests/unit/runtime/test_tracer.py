@@ -8,11 +8,13 @@ import pytest
 
 from kstorm.inspect.facts import Message
 from kstorm.inspect.gather import Record
+from kstorm.inspect.outcomes import SLOW, Outcome
 from kstorm.inspect.waiting import waits_for
 from kstorm.runtime.tracing.log import Bounds, Budget, Place, Ranges, TopicLog
 from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.recent import Recent
 from kstorm.runtime.tracing.tracer import Tracer
+from kstorm.runtime.tracing.trees import read_trees
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import Bolt, Tuple
 from tests.unit.inspect.rebuilding import rebuilt, records, roots, topology
@@ -107,7 +109,7 @@ def test_what_is_read_is_enough(
     assert bool(waits_for(tree).unacked) == (number in FORGOTTEN)
 
 
-@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (FORGOTTEN[0], 40_000)])
+@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)])
 def test_no_more_is_read_than_it_takes(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +125,29 @@ def test_no_more_is_read_than_it_takes(
     topics = (shape.bolt_topic("split"), shape.bolt_topic("count"))
     tuples = {record.timestamp for record in log.read_from if record.topic in topics}
     assert tuples == {begun}
+
+
+@pytest.mark.parametrize("numbers", [[3], [4, 5], [9, 10], [0, 27]])
+def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence[int]) -> None:
+    """By the same rule: all that there is of each, no record twice, and nothing of a time when none of them was at work."""
+    log, shape = told
+    everything = log.everything()
+    begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(roots(everything)) if number in numbers}
+    wanted = [Outcome(root, SLOW, at, at + 20_000) for root, at in begun.items()]
+    log.read_from.clear()
+    found = list(read_trees(outline(shape), log, wanted))
+    read = list(log.read_from)
+    assert [outcome.root for outcome, _, _ in found] == list(begun)
+    for outcome, tree, whole in found:
+        expected = rebuilt(shape, everything, outcome.root)
+        assert (tree.outcome, tree.tuples.keys(), tree.proof, whole) == (
+            expected.outcome,
+            expected.tuples.keys(),
+            expected.proof,
+            True,
+        )
+    assert len(read) == len({record[:3] for record in read})
+    assert {record.timestamp for record in read} <= {at + more for at in begun.values() for more in (0, 10_000, 20_000)}
 
 
 def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Every block of Python in docs/testing.md runs, and its tests pass."""
+"""Every block of Python in docs/testing.md, docs/trident.md and docs/windows.md runs, and its tests pass."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def blocks(page: str) -> str:
@@ -22,12 +22,13 @@ def blocks(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_blocks_of_the_page_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "tests"), [("testing.md", 18), ("trident.md", 3), ("windows.md", 2)])
+def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> None:
     """All of them, as one module of tests."""
-    module = blocks(PAGE.read_text())
+    module = blocks((DOCS / page).read_text())
     (tmp_path / "test_page.py").write_text(module)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "test_page.py"]
     env = {**os.environ, "CI": "true"}  # Hypothesis then draws the same each time, however slow the machine is
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == pytest.ExitCode.OK, ran.stdout + ran.stderr
-    assert module.count("\ndef test_") == 18
+    assert module.count("\ndef test_") == tests

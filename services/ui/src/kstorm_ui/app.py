@@ -1,7 +1,7 @@
 """The web application: routes to pages, each made of the collector's memory and a template. Nothing here waits for a source."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -12,20 +12,28 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
+from kstorm_ui.pages import actions as actions_pages
 from kstorm_ui.pages import audit, events, letters, login, message, sources, topologies, topology, why
-from kstorm_ui.security import Guard
+from kstorm_ui.security import Guard, who_asks
 from kstorm_ui.site import HERE, Site
 
 
-def make_app(collector: Collector, token: str = "", user_header: str = "", show_values: bool = False) -> ASGIApp:
+def make_app(
+    collector: Collector,
+    token: str = "",
+    user_header: str = "",
+    show_values: bool = False,
+    actions: Set[str] = frozenset(),
+) -> ASGIApp:
     """The application, which runs the collector as long as it runs itself."""
-    site = Site(collector, show_values)
+    site = Site(collector, show_values, actions)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         running = asyncio.create_task(collector.run())
         yield
         await collector.stop()
+        await asyncio.to_thread(site.deeds.close)
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -40,6 +48,7 @@ def make_app(collector: Collector, token: str = "", user_header: str = "", show_
         *audit.routes(site),
         *why.routes(site),
         *message.routes(site),
+        *actions_pages.routes(site, partial(who_asks, user_header=user_header, token=token)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     errors: Any = {404: partial(login.not_found, site)}

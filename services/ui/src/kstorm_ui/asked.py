@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Any, Final
 
 from kstorm.errors import KstormError
@@ -18,12 +19,19 @@ class Asked:
         """`at_once`: how many questions are asked at a time, in threads of their own: no look at what runs waits for them."""
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
+        self._true_since = -inf
+
+    def forget(self) -> None:
+        """Something was changed: what was asked before may not be so any more. From any thread."""
+        self._true_since = time.monotonic()
 
     async def answer(self, name: object, ask: Callable[[], Any]) -> tuple[Any, str]:
         """The answer, and why there is none: empty if there is one."""
         now = time.monotonic()
         self._asked = {
-            key: each for key, each in self._asked.items() if now - each[0] < _KEPT_SECS or not each[1].done()
+            key: each
+            for key, each in self._asked.items()
+            if each[0] >= self._true_since and (now - each[0] < _KEPT_SECS or not each[1].done())
         }
         if name not in self._asked:
             self._asked[name] = now, asyncio.get_running_loop().run_in_executor(self._pool, ask)

@@ -7,17 +7,20 @@ is shown to this machine alone, under this machine's own names.
 import hashlib
 import hmac
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kstorm.cli.who import operator
+from kstorm.errors import ConfigError
 from kstorm.runtime.own_machine import is_own
+from kstorm_ui.forms import fields_of
 
 COOKIE: Final = "kstorm_ui"
-_MOST_BYTES: Final = 4096
+_MOST_NAME: Final = 200
 _OPEN: Final = ("/livez", "/login", "/static/style.css", "/static/icon.svg")
 """What is shown without a login: a health check, and what it takes to log in."""
 
@@ -89,12 +92,21 @@ def ticket(token: str) -> str:
 
 async def given_token(request: Request) -> str:
     """What the form of the login has; empty if that is no form."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            return ""
-    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+    try:
+        return (await fields_of(request)).get("token", "").strip()
+    except ConfigError:
+        return ""
+
+
+def who_asks(request: Request, user_header: str, token: str) -> str:
+    """Whom an action is put down to: whom the proxy names, else from where the token was given, else who runs the page, which only
+    this machine reaches then."""
+    if user_header:
+        name = request.headers.get(user_header, "").encode("latin-1").decode(errors="replace")
+        return f"{name[:_MOST_NAME]}, by the page"
+    if token:
+        return f"the page, from {request.client.host if request.client else '?'}"
+    return f"{operator()}, by the page"
 
 
 def _host(headers: Headers) -> str:

@@ -1,7 +1,7 @@
 """Runs the page: opens its source, finds its port, says where it is, and serves until it is told to stop."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from math import inf
 from time import monotonic
 from typing import Final
@@ -28,7 +28,7 @@ _VIEWERS: Final = 256
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
     collector = Collector(_source(settings), LagOfAll())
-    server = PageServer(collector, settings.token(), settings.user_header, settings.show_values)
+    server = PageServer(collector, settings.token(), settings.user_header, settings.show_values, settings.actions)
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
@@ -38,11 +38,18 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
 class PageServer(uvicorn.Server):
     """Serves the page. Whoever watches is let go at its end, as uvicorn would wait for them."""
 
-    def __init__(self, collector: Collector, token: str, user_header: str, show_values: bool = False) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        token: str,
+        user_header: str,
+        show_values: bool = False,
+        actions: Set[str] = frozenset(),
+    ) -> None:
         self._collector = collector
         super().__init__(
             uvicorn.Config(
-                make_app(collector, token, user_header, show_values),
+                make_app(collector, token, user_header, show_values, actions),
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -11,6 +11,8 @@ from kstorm.runtime.own_machine import is_own
 from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 DEFAULT_PORT: Final = 8480
+ACTIONS: Final = ("activate", "deactivate", "drain", "scale", "replay", "edit", "discard")
+"""What the page can do, if it may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,9 @@ class UiSettings:
     show_values: bool = False
     """Whether pages of messages show what tuples hold, and the texts of errors, which may quote it. In the environment `true` or
     `false`."""
+
+    actions: frozenset[str] = frozenset()
+    """What the page may do, of `ACTIONS`; in the environment commas between. None: it only shows. `edit` needs `show_values`."""
 
     def token(self) -> str:
         """The token; empty if none is asked for. Raises `ConfigError` if the file has none that will do."""
@@ -64,14 +69,28 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             if text not in ("true", "false"):
                 raise ConfigError(f"KSTORM_UI_SHOW_VALUES is {text!r}: give true or false")
             values[name] = text == "true"
+        elif name == "actions":
+            values[name] = _actions(text)
         else:
             values[name] = Path(text) if name in ("runs", "token_file") else text
     settings = UiSettings(**values)  # type: ignore[arg-type]
+    if "edit" in settings.actions and not settings.show_values:
+        raise ConfigError(
+            "KSTORM_UI_ACTIONS has edit, whose form shows what a message holds: set KSTORM_UI_SHOW_VALUES=true, or leave it out"
+        )
     if not is_own(settings.host) and not settings.token_file and not settings.user_header:
         raise ConfigError(
             f"KSTORM_UI_HOST is {settings.host!r}, where others reach the page: set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"
         )
     return settings
+
+
+def _actions(text: str) -> frozenset[str]:
+    found = frozenset(name.strip() for name in text.split(","))
+    unknown = ", ".join(sorted(found - {*ACTIONS}))
+    if unknown:
+        raise ConfigError(f"KSTORM_UI_ACTIONS has {unknown!r}: give some of {','.join(ACTIONS)}, with commas between")
+    return found
 
 
 def settings_of(bootstrap: str, zookeeper: str) -> Settings | None:

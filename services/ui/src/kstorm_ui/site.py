@@ -1,6 +1,6 @@
 """What all pages share: the collector's memory, what is asked only when somebody looks, and the templates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,23 +12,30 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from kstorm.runtime.service.settings import Settings
-from kstorm_ui import showing, texts, views
+from kstorm_ui import offers, showing, texts, views
 from kstorm_ui.asked import Asked
 from kstorm_ui.collector import Collector
+from kstorm_ui.deeds import Deeds
 from kstorm_ui.memory import Memory
 from kstorm_ui.settings import settings_of
 from kstorm_ui.sources import messages
+from kstorm_ui.sources.kubernetes import KubernetesSource
 from kstorm_ui.state import TopologyState
 from kstorm_ui.windows import WINDOWS
 
+NO_KAFKA: Final = "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS"
 HERE: Final = Path(__file__).parent
 
 
 class Site:
     """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
 
-    def __init__(self, collector: Collector, show_values: bool = False) -> None:
+    def __init__(self, collector: Collector, show_values: bool = False, actions: Set[str] = frozenset()) -> None:
         self.collector, self.show_values = collector, show_values
+        self.cluster = collector.source.cluster if isinstance(collector.source, KubernetesSource) else None
+        self.actions = actions if self.cluster is not None else actions - {"scale"}
+        """Those that this page does: of what it may, what can be done here."""
+        self.deeds = Deeds(self._changed)
         self.asked = Asked(4)
         self.read = Asked(2)  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
         self._templates = Environment(
@@ -40,12 +47,18 @@ class Site:
             finalize=texts.shown,
         )
         self._templates.globals |= {
+            "actions": self.actions,
+            "deeds": self.deeds,
             "limits": messages,
+            "offers": offers,
             "showing": showing,
             "texts": texts,
             "views": views,
             "windows": WINDOWS,
         }
+
+    def _changed(self) -> None:
+        self.asked.forget()
 
     def memory(self, request: Request) -> Memory:
         """Of the topology in the path. Raises `HTTPException` 404 if none of that name was seen."""
@@ -67,7 +80,7 @@ class Site:
         """What the topology's Kafka answers, under a name as `Asked` has it, and why there is no answer: empty if there is one."""
         settings = settings_of(state.bootstrap, state.zookeeper)
         if settings is None:
-            return None, "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS"
+            return None, NO_KAFKA
         return await self.asked.answer((name, state.name), partial(ask, settings, state.name))
 
     def render(self, template: str, **values: Any) -> str:

@@ -19,9 +19,9 @@ from kstorm.cli import draining
 from kstorm.cli.finding import Context, Name, Namespace
 from kstorm.cli.in_pod import run_in_pod
 from kstorm.cli.noting import noted
+from kstorm.cli.waiting import on_screen
 from kstorm.cli.who import operator
 from kstorm.runtime.service.settings import with_or_without_topology
-from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[
@@ -33,19 +33,16 @@ def activate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = Non
     """Has a deactivated topology's spouts emit again."""
     run_in_pod(name, zookeeper, namespace, context, ["activate"])
     with known(name, zookeeper) as topologies, noted(name, "activate"):
-        changed = topologies.activate(name)
-        spouts = draining.obey(topologies, name, True, Screen())
-    print(f"{name} is {'active again' if changed else 'active, as it was'}: {draining.processes(spouts)}")
+        said = draining.activate(topologies, name, on_screen())
+    print(said)
 
 
 def deactivate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None) -> None:
     """Has a topology's spouts stop to emit; what is in flight finishes. It stays so over restarts."""
     run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
     with known(name, zookeeper) as topologies, noted(name, "deactivate"):
-        changed = topologies.deactivate(name, operator())
-        spouts = draining.obey(topologies, name, False, Screen())
-    said = "deactivated" if changed else "deactivated, as it was"
-    print(f"{name} is {said}: {draining.processes(spouts)}, {draining.in_flight(spouts) or 'nothing in flight'}")
+        said = draining.deactivate(topologies, name, operator(), on_screen())
+    print(said)
 
 
 def drain(
@@ -61,14 +58,14 @@ def drain(
     """Deactivates a topology, and waits until nothing is in flight."""
     run_in_pod(name, zookeeper, namespace, context, ["drain", *timeout_option(timeout)])
     with known(name, zookeeper) as topologies, noted(name, "drain"):
-        spouts = draining.drain(topologies, name, timeout, Screen())
-    print(f"{name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
+        said = draining.drain(topologies, name, timeout, operator(), on_screen())
+    print(said)
 
 
 def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
     """What `kill` has done in a pod at its end: once a topology's spouts have ended, ZooKeeper knows it no longer."""
     with open_zookeeper(zookeeper) as topologies, noted(name, "kill"):
-        draining.forget(topologies, name, Screen())
+        draining.forget(topologies, name, on_screen())
 
 
 def timeout_option(seconds: float | None) -> list[str]:

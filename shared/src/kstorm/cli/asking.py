@@ -64,6 +64,10 @@ class Asking:
             if offset < log.end:
                 yield Message(place.topic, place.partition, offset)
 
+    def attempts(self, message: Message) -> Sequence[Tree]:
+        """The trees of a message, of all its attempts, oldest first."""
+        return self._tracer.attempts(message)
+
     def verdict(self, message: Message, trees: Sequence[Tree] | None = None) -> Verdict:
         """Why it is not done. `trees`: of its attempts, if they were read already."""
         place = Partition(message.topic, message.partition)

@@ -20,13 +20,16 @@ import msgspec
 import typer
 
 from kstorm.cli.copying import Mode, copy_noted, copyable
+from kstorm.cli.discarding import check_discardable, discard_all, when_deleted
 from kstorm.cli.editing import ask, edit
 from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
 from kstorm.cli.letters import (
+    MOST_NUMBERS,
     chosen,
     json_of,
     json_of_group,
     line_of,
+    named,
     now_ms,
     pages_of,
     read_letters,
@@ -37,10 +40,11 @@ from kstorm.cli.letters import (
     table_of_groups,
 )
 from kstorm.cli.moments import parse_since
-from kstorm.cli.noting import note as note_event
+from kstorm.cli.noting import noted
 from kstorm.cli.options import with_options
 from kstorm.cli.replaying import order, replayable
 from kstorm.cli.waited import waited
+from kstorm.cli.who import operator
 from kstorm.errors import ConfigError, ControlError
 from kstorm.inspect.letters import (
     FINGERPRINT_DIGITS,
@@ -53,8 +57,7 @@ from kstorm.inspect.letters import (
     left,
 )
 from kstorm.printable import printable
-from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import follow_topic, write_topic
+from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
 from kstorm.topology.names import NamesOf
 
@@ -67,7 +70,6 @@ Match = Annotated[str | None, typer.Option(metavar="RE", help="Only those whose 
 OfGroup = Annotated[str | None, typer.Option("--group", metavar="HEX", help="Only those of a group, by its beginning.")]
 Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
-_MOST_NUMBERS: Final = 20
 _CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stops when more than 20 % fail again."
 
 
@@ -161,12 +163,10 @@ def discard(
         return
     if not yes:
         ask("discard", options.name, len(letters))
-    afterwards = _when_deleted(options)
-    write_topic(options.settings, NamesOf(options.name).dead_letters_topic, [(one.key, None) for one in letters])
-    what = _named(letters) + (f" (group {group})" if group else "")
-    outcome = f"{len(letters):,} discarded"
-    note_event(options.name, "discard", what, said=note, outcome=outcome, settings=options.settings)
-    print(f"{outcome}{afterwards}")
+    with noted(options.name, "discard", named(letters, group), said=note, settings=options.settings) as deed:
+        afterwards = when_deleted(options.settings, options.name)
+        deed.outcome = discard_all(options.settings, options.name, letters)
+    print(f"{deed.outcome}{afterwards}")
 
 
 @app.command()
@@ -221,15 +221,16 @@ def replay(
         return
     if not yes:
         ask("copy" if copies else "replay", options.name, len(letters))
-    what = _named(letters) + (f" (group {group})" if group else "")
+    what = named(letters, group)
     if copies:
         copy_noted(options, copies._replace(letters=letters), what, to=to, rate=rate, note=note)
         return
     by_stages = canary and not wanted and len(letters) > 1
-    order(options.settings, options.name, letters, rate=rate, note=note, by_stages=by_stages)
-    outcome = f"{len(letters):,} ordered"
-    note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
-    print(f"{outcome}: `kstorm events` says what became of each")
+    with noted(options.name, "replay", what, said=note, settings=options.settings) as deed:
+        deed.outcome = order(
+            options.settings, options.name, letters, rate=rate, who=operator(), note=note, by_stages=by_stages
+        )
+    print(f"{deed.outcome}: `kstorm events` says what became of each")
 
 
 app.command()(edit)
@@ -311,25 +312,13 @@ def _check_discardable(
     _check_there(options, letters, numbers)
     if not letters:
         raise ControlError(f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}")
-    keyless = [one for one in letters if one.key is None]
-    if keyless:
-        raise ControlError(
-            f"{_named(keyless)} of {options.name!r} cannot be discarded: kstorm 0.1 wrote them without a key. They go with their "
-            "topic's retention"
-        )
+    check_discardable(options.name, letters)
 
 
 def _show_some(letters: Sequence[Numbered]) -> None:
-    Screen(markup=False, emoji=False, highlight=False).print(table_of(letters[:_MOST_NUMBERS]))
-    if len(letters) > _MOST_NUMBERS:
-        print(f"and {len(letters) - _MOST_NUMBERS:,} more")
-
-
-def _when_deleted(options: TopologyOptions) -> str:
-    topic = NamesOf(options.name).dead_letters_topic
-    if "compact" in Admin(options.settings).topic_settings([topic])[topic]["cleanup.policy"]:
-        return "; Kafka deletes what they hold when it next compacts the topic"
-    return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"
+    Screen(markup=False, emoji=False, highlight=False).print(table_of(letters[:MOST_NUMBERS]))
+    if len(letters) > MOST_NUMBERS:
+        print(f"and {len(letters) - MOST_NUMBERS:,} more")
 
 
 def _selection(
@@ -364,9 +353,3 @@ def _chosen(found: Left, selection: Selection) -> list[Numbered]:
     if found.strange:
         print(f"kstorm: {found.strange:,} records there are no dead letters, and are left out", file=sys.stderr)
     return chosen(found, selection)
-
-
-def _named(letters: Sequence[Numbered]) -> str:
-    shown = [str(one.number) for one in letters[:_MOST_NUMBERS]]
-    more = f" and {len(letters) - len(shown):,} more" if len(letters) > len(shown) else ""
-    return ", ".join(shown) + more

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console
-
-from kstorm.cli.waiting import wait_until
-from kstorm.cli.who import operator
-from kstorm.errors import OverdueError
+from kstorm.cli.waiting import Wait
+from kstorm.errors import ControlError, OverdueError
 from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
 _OBEY_SECS: Final = 15.0
@@ -17,7 +14,46 @@ _ROTATION: Final = 1.5
 _SLACK_SECS: Final = 5.0
 
 
-def obey(topologies: Topologies, name: str, active: bool, console: Console) -> Sequence[SpoutReport]:
+def activate(topologies: Topologies, name: str, wait: Wait) -> str:
+    """Has a deactivated topology's spouts emit again; what has come of it, in a sentence. Raises as `obey`."""
+    changed = topologies.activate(name)
+    spouts = obey(topologies, name, True, wait)
+    return f"{name} is {'active again' if changed else 'active, as it was'}: {processes(spouts)}"
+
+
+def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
+    """Has a topology's spouts stop to emit; what has come of it, in a sentence. Raises as `obey`."""
+    changed = topologies.deactivate(name, who)
+    spouts = obey(topologies, name, False, wait)
+    said = "deactivated" if changed else "deactivated, as it was"
+    return f"{name} is {said}: {processes(spouts)}, {in_flight(spouts) or 'nothing in flight'}"
+
+
+def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wait: Wait) -> str:
+    """Deactivates, and waits until nothing is in flight; what has come of it, in a sentence.
+
+    `timeout` is in seconds, by default as long as a tree can be in flight. Raises `OverdueError` after it, when the topology
+    stays deactivated, and `ControlError` if somebody has activated it meanwhile.
+    """
+    topologies.deactivate(name, who)
+    spouts = obey(topologies, name, False, wait)
+    if timeout is None:
+        timeout = max((spout.message_timeout_secs for spout in spouts), default=0.0) * _ROTATION + _SLACK_SECS
+
+    def look() -> str:
+        if topologies.deactivation(name) is None:
+            raise ControlError(f"{name!r} is not drained: somebody has activated it meanwhile")
+        return in_flight(topologies.spouts(name))
+
+    if left := wait(look, timeout):
+        raise OverdueError(
+            f"{name!r} still has {left}, after {timeout:.0f} s; it stays deactivated, so drain it again or activate it"
+        )
+    spouts = topologies.spouts(name)
+    return f"{name} is drained: {processes(spouts)}, nothing in flight{waiting(spouts)}"
+
+
+def obey(topologies: Topologies, name: str, active: bool, wait: Wait) -> Sequence[SpoutReport]:
     """Waits until every spout process does what was asked; what they say then. Raises `OverdueError` naming those that do
     not within 15 s."""
 
@@ -25,29 +61,12 @@ def obey(topologies: Topologies, name: str, active: bool, console: Console) -> S
         others = [spout for spout in topologies.spouts(name) if spout.active is not active]
         return f"not heard yet by {_names(others)}" if others else ""
 
-    if left := wait_until(look, _OBEY_SECS, console):
+    if left := wait(look, _OBEY_SECS):
         raise OverdueError(f"{name!r}: {left}, after {_OBEY_SECS:.0f} s; their /status says what is wrong")
     return topologies.spouts(name)
 
 
-def drain(topologies: Topologies, name: str, timeout: float | None, console: Console) -> Sequence[SpoutReport]:
-    """Deactivates, and waits until nothing is in flight; what the spouts say then.
-
-    `timeout` is in seconds, by default as long as a tree can be in flight. Raises `OverdueError` after it; the topology
-    stays deactivated then.
-    """
-    topologies.deactivate(name, operator())
-    spouts = obey(topologies, name, False, console)
-    if timeout is None:
-        timeout = max((spout.message_timeout_secs for spout in spouts), default=0.0) * _ROTATION + _SLACK_SECS
-    if left := wait_until(lambda: in_flight(topologies.spouts(name)), timeout, console):
-        raise OverdueError(
-            f"{name!r} still has {left}, after {timeout:.0f} s; it stays deactivated, so drain it again or activate it"
-        )
-    return topologies.spouts(name)
-
-
-def forget(topologies: Topologies, name: str, console: Console) -> None:
+def forget(topologies: Topologies, name: str, wait: Wait) -> None:
     """Once its spouts have ended, removes the mark that it is deactivated, and the topology from those that ZooKeeper knows.
 
     Not before: a spout would hear that it may emit. Raises `OverdueError` naming those that have not ended within 120 s.
@@ -57,7 +76,7 @@ def forget(topologies: Topologies, name: str, console: Console) -> None:
         spouts = topologies.spouts(name)
         return f"waiting for {_names(spouts)} to end" if spouts else ""
 
-    if left := wait_until(look, _END_SECS, console):
+    if left := wait(look, _END_SECS):
         raise OverdueError(
             f"{left}, after {_END_SECS:.0f} s: {name!r} stays deactivated; activate it once they have ended"
         )

@@ -21,9 +21,10 @@ from msgspec.structs import replace
 
 from kstorm.cli.kafka_of import Option, TopologyOptions, code_of, run_far
 from kstorm.cli.letters import read_one
-from kstorm.cli.noting import note as note_event
+from kstorm.cli.noting import noted
 from kstorm.cli.options import with_options
-from kstorm.cli.replaying import order_edited, order_of, replayable
+from kstorm.cli.replaying import order_edited, order_of, replayable, why_not_edited
+from kstorm.cli.who import operator
 from kstorm.errors import ConfigError, ControlError, NotYetError
 from kstorm.inspect.letters import Numbered
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
@@ -60,10 +61,7 @@ def edit(
     spout = _spout(topology, one)
     _check_replayable(options, one, force=force)
     new = _edited(one.letter.value or b"") if given is None else given
-    if new == one.letter.value:
-        raise ControlError(
-            f"that is the value which {number} has, and nothing was ordered: `kstorm dlq replay` has it tried again"
-        )
+    check_other(one, new)
     tuples = _tuples(spout, one, new)
     if dry_run or not yes:
         _show(spout, tuples)
@@ -71,9 +69,17 @@ def edit(
         return
     if not yes:
         ask("edit", options.name, 1)
-    order_edited(options.settings, options.name, one, new, note=note)
-    note_event(options.name, "edit", f"{number}", said=note, outcome="1 ordered", settings=options.settings)
-    print("1 ordered: `kstorm events` says what became of it")
+    with noted(options.name, "edit", f"{number}", said=note, settings=options.settings) as deed:
+        deed.outcome = order_edited(options.settings, options.name, one, new, who=operator(), note=note)
+    print(f"{deed.outcome}: `kstorm events` says what became of it")
+
+
+def check_other(one: Numbered, value: bytes) -> None:
+    """Raises `ControlError` if a letter's new value is its old one."""
+    if value == one.letter.value:
+        raise ControlError(
+            f"that is the value which {one.number} has, and nothing was ordered: `kstorm dlq replay` has it tried again"
+        )
 
 
 def ask(verb: str, name: str, count: int | None = None) -> None:
@@ -133,17 +139,12 @@ def _far(
 def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
     """Whose message it is. Raises `ControlError` where another value makes no sense."""
     name, number = one.letter.component, one.number
-    if topology.config.exactly_once:
-        raise ControlError(
-            f"{number} cannot be edited: exactly once, bolts give tuples up, and no spout can emit those. Produce a message "
-            "with the right value to the source topic, then `kstorm dlq discard` it"
-        )
     spec = topology.components.get(name)
     spout = None if spec is None else spec.component
-    if not isinstance(spout, KafkaSpout):
-        raise ControlError(
-            f"{number} cannot be edited: {name!r}, which gave it up, is no KafkaSpout of {topology.name!r}"
-        )
+    by_kafka = isinstance(spout, KafkaSpout)
+    why = why_not_edited(one, topology.name, exactly_once=topology.config.exactly_once, by_kafka=by_kafka)
+    if why or not isinstance(spout, KafkaSpout):
+        raise ControlError(f"{number} cannot be edited: {why}")
     guarantee = spout.spout_config.processing_guarantee
     if guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         raise ControlError(

@@ -2,20 +2,25 @@
 
 kstorm export-traces --otlp http://localhost:4318 --since 1h
 kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s --topology hello:topology
+kstorm export-traces --otlp http://collector.monitoring:4318 --topology hello        # on Kubernetes: a pod sends them
 """
 
 import re
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from kstorm.cli.kafka_of import TopologyOptions, in_pod, reference_of
+from kstorm.cli.options import with_options
 from kstorm.cli.trace import parse_age
-from kstorm.cli.tracing import Tracing, TracingOptions, is_on_kubernetes, open_tracing
-from kstorm.errors import ConfigError
+from kstorm.cli.tracing import Tracing, TracingOptions, check_far_url, open_tracing
+from kstorm.errors import BrokerError, ConfigError, TopicError
 from kstorm.inspect.outcomes import Outcomes, Slow
 
 _DEFAULT_SINCE: Final = "10m"
@@ -25,7 +30,9 @@ _PATIENCE_SECS: Final = 30.0
 _UNBOUNDED: Final = 1 << 40
 
 
+@with_options(TopologyOptions)
 def export_traces(
+    options: TopologyOptions,
     otlp_url: Annotated[
         str, typer.Option("--otlp", metavar="URL", help="The collector: OTLP over HTTP.", show_default=False)
     ],
@@ -53,29 +60,30 @@ def export_traces(
     max_lag: Annotated[
         str, typer.Option("--max-lag", metavar="AGE", help="With --follow: leave out trees that ended longer ago.")
     ] = "15m",
-    topology: Annotated[
-        str | None,
-        typer.Option("--topology", metavar="MODULE:ATTR", envvar="KSTORM_TOPOLOGY", help="The topology's code."),
-    ] = None,
-    bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+    headers_file: Annotated[
+        Path | None,
+        typer.Option("--headers-file", metavar="FILE", help="Headers for the collector, one NAME: VALUE a line."),
     ] = None,
 ) -> None:
     """Sends the trees that failed or timed out, and slow ones, to a collector of OpenTelemetry, as spans."""
-    from kstorm.cli import otlp  # it takes a while
-
-    url = otlp.check(otlp_url)
     slow = _slow(slower_than, slowest_share)
     age = None if since is None else parse_age(since)
     lag = parse_age(max_lag, "--max-lag")
-    options = TracingOptions(topology=topology, bootstrap=bootstrap, limit_mb=_UNBOUNDED, within=float("inf"))
-    if is_on_kubernetes(options):
-        raise ConfigError("it sends from here: give the topology's code, --topology MODULE:ATTR")
+    if options.is_far:
+        _check_far(otlp_url, follow, headers_file)
+        given = {"since": since, "slower-than": slower_than, "slowest-share": slowest_share, "most": most}
+        in_pod(options, "export-traces", {"otlp": otlp_url, **given, "limit-mb": limit_mb}, kinds=["spout"])
+    from kstorm.cli import otlp  # it takes a while
+
+    url = otlp.check(otlp_url)
+    headers = {} if headers_file is None else otlp.read_headers(headers_file)
+    reference = reference_of(options, "it says which topics the trees are in")
+    reading = TracingOptions(reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf"))
     from kstorm.cli.exporting import Exporter, Limits, export_until
     from kstorm.cli.exporting import follow as go_on
     from kstorm.runtime.tracing.tail import Marks, Tail
 
-    with open_tracing(options) as tracing, otlp.Collector(url) as collector, _ends_quietly():
+    with _ends_quietly(), _opened(reading, follow) as tracing, otlp.Collector(url, headers) as collector:
         now = int(time.time() * 1000)
         marks = Marks(tracing.settings, tracing.topology.group(_GROUP)) if follow else None
         begin = _begin(None if marks is None else marks.load(), age, now, follow)
@@ -91,6 +99,36 @@ def export_traces(
                 export_until(exporter, now)
         finally:
             print(exporter.report(), flush=True)
+
+
+def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:
+    """Raises `ConfigError` on what a pod cannot do."""
+    if follow:
+        raise ConfigError(
+            "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod of its own"
+        )
+    if headers_file is not None:
+        raise ConfigError(
+            "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of its release"
+        )
+    check_far_url(url)
+
+
+@contextmanager
+def _opened(options: TracingOptions, follow: bool) -> Iterator[Tracing]:
+    """The topology; one that is to be followed is waited for."""
+    from kstorm.cli.exporting import pause
+
+    with ExitStack() as stack:
+        for tries in count():
+            try:
+                tracing = stack.enter_context(open_tracing(options))
+                break
+            except (BrokerError, TopicError) as error:
+                if not follow:
+                    raise
+                pause(tries, str(error), time.sleep)
+        yield tracing
 
 
 def _begin(stored: int | None, age: int | None, now: int, follow: bool) -> int:

@@ -20,8 +20,8 @@ from kstorm.inspect.outcomes import FAILED, SLOW, TIMED_OUT, Outcome, Outcomes
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.words import clock, many, span
 from kstorm.runtime.tracing.log import Budget, TopicLog
-from kstorm.runtime.tracing.several import read_trees
 from kstorm.runtime.tracing.tail import Marks, Tail
+from kstorm.runtime.tracing.trees import read_trees
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -140,11 +140,8 @@ class Exporter:
         return f"{self._topology.name} until {clock(self.tail.until)}: {'; '.join([sent, *said])}"
 
     def wait(self, tries: int, why: str) -> None:
-        """Before another trial, longer each time; says why now and then."""
-        seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
-        if (tries + 1).bit_count() == 1:
-            print(f"kstorm: {why}: trying again, next in {seconds:g} s", file=sys.stderr, flush=True)
-        self._sleep(seconds)
+        """Before another trial."""
+        pause(tries, why, self._sleep)
 
     def _allowed(self, found: Sequence[Outcome]) -> Sequence[Outcome]:
         if self._now() * 1000 - self.tail.until > self._limits.lag_ms:
@@ -204,6 +201,14 @@ class Exporter:
                 raise ControlError(f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?")
             self.wait(tries, f"{url} takes no spans. What ends meanwhile waits in Kafka")
         raise AssertionError
+
+
+def pause(tries: int, why: str, sleep: Callable[[float], None]) -> None:
+    """Before another trial, longer each time; says why now and then."""
+    seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
+    if (tries + 1).bit_count() == 1:
+        print(f"kstorm: {why}: trying again, next in {seconds:g} s", file=sys.stderr, flush=True)
+    sleep(seconds)
 
 
 def export_until(exporter: Exporter, until: int) -> None:

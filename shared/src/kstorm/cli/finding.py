@@ -32,9 +32,9 @@ def find(cluster: Cluster, name: str) -> Sequence[Workload]:
 
 
 def component(workloads: Sequence[Workload], name: str) -> Workload:
-    """The workload of a component; raises `ControlError` naming those that there are."""
+    """The workload of a component, by what its label or the topology calls it. Raises `ControlError` naming those there are."""
     for workload in workloads:
-        if workload.component == name:
+        if name in (workload.component, workload.id):
             return workload
     names = ", ".join(workload.component for workload in workloads)
     raise ControlError(f"the topology {workloads[0].topology!r} has no component {name!r}; it has {names}")

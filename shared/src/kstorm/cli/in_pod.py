@@ -102,7 +102,7 @@ def _ready(cluster: Cluster, workloads: Sequence[Workload], kinds: Sequence[str]
                     return workload, pod
     name = f"{workloads[0].topology} --namespace {cluster.namespace}"
     ackers = [each.component for each in workloads if each.kind == "acker"]
-    start = f"; `kstorm scale {name} {ackers[0]}=1` starts one" if ackers else ""
+    start = f"; `kstorm scale {name} {ackers[0]}=1` starts one" if ackers and "acker" in kinds else ""
     raise ControlError(
         f"no {' or '.join(kinds)} of {workloads[0].topology!r} has a pod that is ready, to run this in: `kstorm topology status "
         f"{name}` says why{start}. If ZooKeeper can be reached from here, give --zookeeper"

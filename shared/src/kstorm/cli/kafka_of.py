@@ -70,17 +70,22 @@ class TopologyOptions:
 
 def code_of(options: TopologyOptions, why: str) -> Topology:
     """The topology itself. Raises `ConfigError` if only its name is known, saying why that will not do."""
+    return load_topology(reference_of(options, why))
+
+
+def reference_of(options: TopologyOptions, why: str) -> str:
+    """Where its code is, as `package.module:attribute`. Raises `ConfigError` as `code_of` does."""
     reference = options.topology or ""
     if ":" not in reference:
         reference = os.environ.get(_CODE, "")
     if ":" not in reference:
         raise ConfigError(f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR")
-    topology = load_topology(reference)
-    if topology.name != options.name:
+    found = load_topology(reference).name
+    if found != options.name:
         raise ConfigError(
-            f"{_CODE} is {reference}, which is {topology.name!r}, not {options.name!r}: give --topology MODULE:ATTR"
+            f"{_CODE} is {reference}, which is {found!r}, not {options.name!r}: give --topology MODULE:ATTR"
         )
-    return topology
+    return reference
 
 
 def run_far(
@@ -91,10 +96,12 @@ def run_far(
     *,
     content: bytes | None = None,
     out: TextIO | None = None,
+    kinds: Sequence[str] = ("spout", "acker"),
 ) -> int | None:
     """Runs `kstorm COMMAND` in a pod, with options by their names; its exit code. None if it is to be run here.
 
-    `content` is its standard input, without an end; `out` takes what it prints, in place of standard output."""
+    `content` is its standard input, without an end; `out` takes what it prints, in place of standard output; `kinds` are of whose
+    pods it may be."""
     if not options.is_far:
         return None
     cluster = open_cluster(options.namespace, options.context)
@@ -103,14 +110,18 @@ def run_far(
     except ControlError as error:
         raise ControlError(f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT") from None
     words = [*command.split(), f"--topology={options.name}", *_words(given), "--", *map(str, arguments)]
-    return PodCommand(cluster, workloads, "spout", "acker").run(*words, given=content, out=out)
+    return PodCommand(cluster, workloads, *kinds).run(*words, given=content, out=out)
 
 
 def in_pod(
-    options: TopologyOptions, command: str, given: Mapping[str, Option], arguments: Sequence[object] = ()
+    options: TopologyOptions,
+    command: str,
+    given: Mapping[str, Option],
+    arguments: Sequence[object] = (),
+    kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
     """As `run_far`; ends with the exit code, or returns if it is to be run here."""
-    code = run_far(options, command, given, arguments)
+    code = run_far(options, command, given, arguments, kinds=kinds)
     if code is not None:
         raise typer.Exit(code)
 

@@ -18,10 +18,9 @@ from kstorm.cli.activation import ZooKeeper
 from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, find
 from kstorm.cli.killing import Way, way_to
-from kstorm.cli.waiting import wait_until
+from kstorm.cli.waiting import on_screen
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ControlError, KstormError, OverdueError
-from kstorm.runtime.terminal import Screen
 
 _END_SECS: Final = 120.0
 
@@ -117,7 +116,7 @@ def _await_end(cluster: Cluster, spouts: Sequence[Workload]) -> None:
         pods = [pod.name for workload in spouts for pod in cluster.pods(workload)]
         return f"waiting for {', '.join(pods)} to end" if pods else ""
 
-    if left := wait_until(look, _END_SECS, Screen()):
+    if left := on_screen()(look, _END_SECS):
         raise OverdueError(
             f"{left}, after {_END_SECS:.0f} s: {spouts[0].topology!r} stays deactivated. When it has ended, kill it again, or "
             "activate it"

@@ -12,9 +12,10 @@ from kstorm.cli.activation import open_zookeeper, timeout_option
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.in_pod import OVERDUE, PodCommand, names_zookeeper
 from kstorm.cli.noting import noted
+from kstorm.cli.waiting import on_screen
+from kstorm.cli.who import operator
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ConfigError, ControlError, OverdueError
-from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.topologies import Topologies
 
 
@@ -60,12 +61,12 @@ class _Direct:
 
     def drain(self, wait: float | None) -> None:
         with noted(self._name, "drain"):
-            spouts = draining.drain(self._topologies, self._name, wait, Screen())
-        print(f"{self._name} is drained: {draining.processes(spouts)}, nothing in flight{draining.waiting(spouts)}")
+            said = draining.drain(self._topologies, self._name, wait, operator(), on_screen())
+        print(said)
 
     def forget(self) -> None:
         with noted(self._name, "kill"):
-            draining.forget(self._topologies, self._name, Screen())
+            draining.forget(self._topologies, self._name, on_screen())
 
 
 class _ByPod:

@@ -28,6 +28,8 @@ from kstorm.runtime.kafka.one_partition import read_topic
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import NamesOf
 
+MOST_NUMBERS: Final = 20
+"""Of letters that are named."""
 _MOST_SHOWN: Final = 200
 _HIDDEN: Final = frozenset({"key", "value", "headers"})
 """What a letter has of its message."""
@@ -169,6 +171,13 @@ def place_of(letter: DeadLetter) -> str:
         return letter.topic or "–"
     row = f" row {letter.row}" if letter.row >= 0 else ""
     return f"{letter.topic}/{letter.partition}/{letter.offset}{row}"
+
+
+def named(letters: Sequence[Numbered], group: str | None = None) -> str:
+    """Their numbers, or some of them, and the group by which they were meant: what an event says of them."""
+    shown = ", ".join(str(one.number) for one in letters[:MOST_NUMBERS])
+    more = f" and {len(letters) - MOST_NUMBERS:,} more" if len(letters) > MOST_NUMBERS else ""
+    return f"{shown}{more}{f' (group {group})' if group else ''}"
 
 
 def error_text(letter: DeadLetter) -> str:

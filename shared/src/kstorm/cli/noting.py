@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from kstorm.cli.kafka_of import BOOTSTRAP
@@ -20,27 +21,45 @@ from kstorm.runtime.service.settings import Settings, with_or_without_topology
 _WITHIN_SECS: Final = 5.0
 
 
+@dataclass(slots=True)
+class Deed:
+    """What is done, as far as it is known by then."""
+
+    what: str
+    outcome: str = "done"
+
+
 @contextmanager
-def noted(topology: str, verb: str, what: str = "", settings: Settings | None = None) -> Iterator[None]:
-    """Notes what is done within, and how it ended. Without `settings` Kafka is the environment's, and if that names none,
-    nothing is noted."""
+def noted(
+    topology: str, verb: str, what: str = "", *, said: str = "", who: str = "", settings: Settings | None = None
+) -> Iterator[Deed]:
+    """Notes what is done within, and how it ended: as is said of the deed meanwhile, or why it failed. Without `settings` Kafka is
+    the environment's, and if that names none, nothing is noted."""
+    deed = Deed(what)
     try:
-        yield
+        yield deed
     except KstormError as error:
-        note(topology, verb, what, outcome=str(error), settings=settings)
+        note(topology, verb, deed.what, said=said, outcome=str(error), who=who, settings=settings)
         raise
-    note(topology, verb, what, outcome="done", settings=settings)
+    note(topology, verb, deed.what, said=said, outcome=deed.outcome, who=who, settings=settings)
 
 
 def note(
-    topology: str, verb: str, what: str = "", *, said: str = "", outcome: str = "", settings: Settings | None = None
+    topology: str,
+    verb: str,
+    what: str = "",
+    *,
+    said: str = "",
+    outcome: str = "",
+    who: str = "",
+    settings: Settings | None = None,
 ) -> None:
-    """Notes what was done; says on standard error why it could not, if so."""
+    """Notes what was done, by whom, else by who gives this command; says on standard error why it could not, if so."""
     if settings is None:
         if BOOTSTRAP not in os.environ:
             return
         settings = with_or_without_topology(os.environ)
-    event = Event(at=int(time.time() * 1000), who=operator(), verb=verb, what=what, note=said, outcome=outcome)
+    event = Event(at=int(time.time() * 1000), who=who or operator(), verb=verb, what=what, note=said, outcome=outcome)
     try:
         write_event(settings, topology, event, _WITHIN_SECS)
     except KstormError as error:

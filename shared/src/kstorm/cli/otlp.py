@@ -3,7 +3,9 @@
 The ids are those of the topology, as `kstorm.kafka.traceparent` has them: whoever knows a root knows the trace.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from kstorm.inspect.waiting import waits_for
 from kstorm.inspect.waterfall import ack_times
 from kstorm.inspect.words import failure, span
 from kstorm.kafka.traceparent import parse, trace_id, trace_prefix
+from kstorm.runtime.service.secrets import read_file
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -40,11 +43,29 @@ ParentOf = Callable[[Origin], str]
 def check(url: str) -> str:
     """Where spans are sent to; raises `ConfigError` if that is no URL, or the library is missing."""
     if MISSING:
-        raise ConfigError("--otlp needs OpenTelemetry: pip install 'kstorm[otel]'")
+        raise ConfigError(
+            "--otlp needs OpenTelemetry, which is not here: pip install 'kstorm[otel]', or run it where the image is made FROM a "
+            "kstorm-spout of this release, which has it"
+        )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ConfigError(f"--otlp {url}: give the URL of a collector, such as http://localhost:4318")
     return url if parts.path.strip("/") else f"{url.rstrip('/')}{_PATH}"
+
+
+def read_headers(path: Path) -> dict[str, str]:
+    """What a file has for the collector, such as a login; raises `ConfigError` without saying what it is."""
+    found = {}
+    for number, line in enumerate(read_file("--headers-file", str(path)).splitlines(), 1):
+        if not line.strip():
+            continue
+        header = re.fullmatch(
+            r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)[ \t]*", line
+        )
+        if header is None:
+            raise ConfigError(f"--headers-file {path}: line {number} is no header: give a NAME: VALUE in ASCII")
+        found[header[1]] = header[2]
+    return found
 
 
 class Case(NamedTuple):
@@ -62,9 +83,9 @@ class Case(NamedTuple):
 class Collector:
     """Takes spans; a context manager."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
-        self._exporter = OTLPSpanExporter(endpoint=url, timeout=_ANSWER_SECS)
+        self._exporter = OTLPSpanExporter(endpoint=url, headers=headers or None, timeout=_ANSWER_SECS)
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,6 @@ Only who wrote the topology knows which message it can read, and whether one mor
 nothing is sent.
 """
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,19 +14,23 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstorm.cli.at_work import await_work
-from kstorm.cli.broker import num_partitions, settings_for
+from kstorm.cli.broker import num_partitions
 from kstorm.cli.growing import watch_tree
+from kstorm.cli.kafka_of import TopologyOptions, code_of, in_pod, reference_of
+from kstorm.cli.options import with_options
 from kstorm.cli.tracing import TracingOptions, open_tracing
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.inspect.facts import Message as SourceMessage
-from kstorm.runtime.service.settings import Settings, from_environment
+from kstorm.runtime.service.settings import Settings
 
 _MARKER: Final = "{marker}"
 _POLL_SECS: Final = 0.2
 _ASK_SECS: Final = 20.0
 
 
+@with_options(TopologyOptions)
 def probe(
+    options: TopologyOptions,
     source: Annotated[
         str, typer.Option("--source", metavar="TOPIC", help="The topic that a spout reads, to send a message to.")
     ] = "",
@@ -43,23 +46,25 @@ def probe(
         bool, typer.Option("--trace", help="Show the message's tree as it grows; --sink may be left out.")
     ] = False,
 ) -> None:
-    """Looks whether each task of the topology that KSTORM_TOPOLOGY names has a process, and its topics are there.
+    """Looks whether each task of the topology has a process, and its topics are there.
 
     With --source and --sink it sends a message to the one instead, and waits for what comes of it in the other.
     """
     if trace and not source:
         raise ConfigError("--trace shows the tree of a message that is sent: give --source")
-    if not source and not sink:
-        settings = from_environment()
-        print(await_work(settings.load_topology(), settings, timeout))
-        return
-    if trace and source:
-        _probe_traced(source, sink, message, expect, timeout)
-        return
-    if not source or not sink:
+    if not trace and bool(source) != bool(sink):
         raise ConfigError("--source and --sink go together: give both to send a message, or neither to look")
-    _check(message, expect)
-    settings = settings_for(None)
+    if sink:
+        _check(message, expect)
+    sent = {"source": source, "sink": sink or None, "message": message, "expect": expect, "trace": trace}
+    in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout})
+    if not source:
+        print(await_work(code_of(options, "it says which tasks there are"), options.settings, timeout))
+        return
+    if trace:
+        _probe_traced(options, source, sink, message, expect, timeout)
+        return
+    settings = options.settings
     marker = f"probe{uuid.uuid4().hex}"
     with _end_of(settings, sink) as consumer:
         started = time.monotonic()
@@ -69,12 +74,12 @@ def probe(
     print(f"{source} → {sink}[{found.partition()}] at {found.offset()}, {seconds:.2f} s")
 
 
-def _probe_traced(source: str, sink: str, message: str, expect: str, timeout: float) -> None:
+def _probe_traced(options: TopologyOptions, source: str, sink: str, message: str, expect: str, timeout: float) -> None:
     """Without a sink it is enough that the tree is complete."""
-    if sink:
-        _check(message, expect)
     marker = f"probe{uuid.uuid4().hex}"
-    with open_tracing(TracingOptions(os.environ.get("KSTORM_TOPOLOGY"))) as tracing, ExitStack() as stack:
+    reference = reference_of(options, "it says which topics the message's tuples are in")
+    reading = TracingOptions(reference, bootstrap=options.bootstrap)
+    with open_tracing(reading) as tracing, ExitStack() as stack:
         consumer = stack.enter_context(_end_of(tracing.settings, sink)) if sink else None
         started = time.monotonic()
         sent = _send(tracing.settings, source, message.replace(_MARKER, marker).encode())

@@ -48,7 +48,7 @@ class Options(Protocol):
         """Of the kubeconfig."""
 
 
-def pod_of(options: Options) -> tuple[PodCommand, Sequence[Workload]] | None:
+def pod_of(options: Options, kinds: Sequence[str] = ("spout", "acker")) -> tuple[PodCommand, Sequence[Workload]] | None:
     """A pod of the topology that a command is to be run in, and the workloads there are; None if it is to be run here."""
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
@@ -65,7 +65,7 @@ def pod_of(options: Options) -> tuple[PodCommand, Sequence[Workload]] | None:
         )
     cluster = open_cluster(options.namespace, options.context)
     workloads = find_or_hint(cluster, name)
-    return PodCommand(cluster, workloads, "spout", "acker"), workloads
+    return PodCommand(cluster, workloads, *kinds), workloads
 
 
 def _which(options: ReadingOptions, workloads: Sequence[Workload]) -> Iterator[str]:

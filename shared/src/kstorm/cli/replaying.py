@@ -9,7 +9,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from kstorm.cli.letters import now_ms, read_whole
-from kstorm.cli.who import operator
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.errors import ControlError
 from kstorm.inspect.letters import Numbered, kind_of
@@ -39,9 +38,16 @@ def replayable(
 
 
 def order(
-    settings: Settings, topology: str, letters: Sequence[Numbered], *, rate: float | None, note: str, by_stages: bool
-) -> None:
-    """Orders them, so many a second from now on; `by_stages`: a few of each spout first.
+    settings: Settings,
+    topology: str,
+    letters: Sequence[Numbered],
+    *,
+    rate: float | None,
+    who: str,
+    note: str,
+    by_stages: bool,
+) -> str:
+    """Orders them, so many a second from now on; `by_stages`: a few of each spout first. How many, in words.
 
     Raises `ControlError` if no spout of the topology carries out orders, `BrokerError` if Kafka does not have all of them."""
     topic = NamesOf(topology).orders_topic
@@ -50,7 +56,7 @@ def order(
             f"no spout of {topology!r} carries out orders, as there is no topic {topic!r}: it has no KafkaSpout, or has "
             "not run with this release; --mode produce copies messages"
         )
-    who, begin, batch = operator(), now_ms(), secrets.token_hex(8) if by_stages else ""
+    begin, batch = now_ms(), secrets.token_hex(8) if by_stages else ""
     counts = Counter(one.letter.component for one in letters)
 
     def records() -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -69,16 +75,18 @@ def order(
             yield one.key, encode_order(ordered)
 
     write_topic(settings, topic, records())
+    return f"{len(letters):,} ordered"
 
 
 def _stage_of(stages: Sequence[int], place: int) -> int:
     return next(stage for stage, end in enumerate(accumulate(stages)) if place < end)
 
 
-def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, note: str) -> None:
-    """Orders a letter's message with another value. Raises `BrokerError` if Kafka does not have the order."""
-    edited = replace(order_of(one, who=operator(), note=note), value=value)
+def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, who: str, note: str) -> str:
+    """Orders a letter's message with another value, and says so. Raises `BrokerError` if Kafka does not have the order."""
+    edited = replace(order_of(one, who=who, note=note), value=value)
     write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
+    return "1 ordered"
 
 
 def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
@@ -109,6 +117,16 @@ def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
         return "it is no message of a source topic"
     return why_not_whole(one) or ("it is under way" if one.key in under_way else "")
+
+
+def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka: bool) -> str:
+    """Why another value makes no sense; empty if it does. `by_kafka`: whether a KafkaSpout of the topology gave it up."""
+    if exactly_once:
+        return (
+            "exactly once, bolts give tuples up, and no spout can emit those. Produce a message with the right value to the "
+            "source topic, then `kstorm dlq discard` it"
+        )
+    return "" if by_kafka else f"{one.letter.component!r}, which gave it up, is no KafkaSpout of {topology!r}"
 
 
 def why_not_whole(one: Numbered) -> str:

@@ -8,6 +8,7 @@ Kafka's consumer group moves the tasks. What Helm wrote comes back with the next
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -28,19 +29,29 @@ def scale(
     context: Context = None,
 ) -> None:
     """Changes how many pods components have, all that are named or none."""
-    wanted = dict(map(_pair, pairs or []))
     cluster = open_cluster(namespace, context)
+    for workload, pods in changes(cluster, name, dict(map(_pair, pairs or []))).items():
+        _warn(cluster, workload, pods)
+        cluster.scale(workload, pods)
+        print(scaled(workload, pods))
+
+
+def changes(cluster: Cluster, name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
+    """The workloads of the components that are named, each with how many pods it shall have. Raises `ControlError` if one of them
+    may not be scaled, or none is named."""
     found = find(cluster, name)
     if not wanted:
         names = ", ".join(workload.component for workload in found)
         raise ControlError(f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}")
-    changes = {component(found, id): pods for id, pods in wanted.items()}
-    for workload in changes:
+    chosen = {component(found, id): pods for id, pods in wanted.items()}
+    for workload in chosen:
         _check_nobody_else_scales(cluster, workload)
-    for workload, pods in changes.items():
-        _warn(cluster, workload, pods)
-        cluster.scale(workload, pods)
-        print(f"{workload.component}: {workload.replicas} → {pods}")
+    return chosen
+
+
+def scaled(workload: Workload, pods: int) -> str:
+    """What was changed, in words."""
+    return f"{workload.component}: {workload.replicas} → {pods}"
 
 
 def restart(

@@ -21,6 +21,7 @@ from kstorm.cli.tracing import (
     Coordinates,
     Tracing,
     TracingOptions,
+    check_far_url,
     is_on_kubernetes,
     open_tracing,
     parse_message,
@@ -73,24 +74,24 @@ def trace(
     asked = _Asked(message, root, sink, slowest, since, attempt)
     flags = {"--values": values, "--all": all_, "--json": json, "--dot": dot}
     words = [*asked.words(), *(name for name, given in flags.items() if given)]
+    arguments = [] if message is None else [message]
     if otlp_url is not None:
-        _send(asked, options, otlp_url)
+        _send(asked, options, otlp_url, words, arguments)
         return
-    run_in_pod(options, "trace", *words, arguments=[] if message is None else [message])
+    run_in_pod(options, "trace", *words, arguments=arguments)
     with open_tracing(options) as tracing:
         trees = list(asked.trees(tracing, options))
         for line in _printed(trees, tracing, asked.shows_all, json, dot, values, all_):
             print(line)
 
 
-def _send(asked: "_Asked", options: TracingOptions, url: str) -> None:
+def _send(asked: "_Asked", options: TracingOptions, url: str, words: Sequence[str], arguments: Sequence[str]) -> None:
+    if is_on_kubernetes(options):
+        check_far_url(url)
+        run_in_pod(options, "trace", *words, f"--otlp={url}", arguments=arguments, kinds=["spout"])
     from kstorm.cli import otlp  # it takes a while, and hardly anybody needs it
 
     url = otlp.check(url)
-    if is_on_kubernetes(options):
-        raise ConfigError(
-            "--otlp sends from here, and a topology on Kubernetes is read in a pod: give its code by --topology"
-        )
     with open_tracing(options) as tracing:
         trees = asked.trees(tracing, options)
         sent = otlp.export(trees, tracing.topology, url, partial(traceparent_of, tracing.log))

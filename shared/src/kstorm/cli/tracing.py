@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -71,9 +72,19 @@ def is_on_kubernetes(options: TracingOptions) -> bool:
     return bool(options.topology) and ":" not in str(options.topology)
 
 
-def run_in_pod(options: TracingOptions, *words: str, arguments: Sequence[str] = ()) -> None:
+def check_far_url(url: str) -> None:
+    """Raises `ConfigError` if a collector's URL, which a pod is to send to, is of this machine."""
+    if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
+        raise ConfigError(
+            f"--otlp {url}: a pod of the topology sends, for which that is the pod itself: give a URL that pods know"
+        )
+
+
+def run_in_pod(
+    options: TracingOptions, *words: str, arguments: Sequence[str] = (), kinds: Sequence[str] = ("spout", "acker")
+) -> None:
     """Runs `kstorm WORDS` in a pod and ends with its exit code; returns if it is to be run here."""
-    found = pod_of(options)
+    found = pod_of(options, kinds)
     if found is None:
         return
     pod, _ = found

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -9,8 +10,11 @@ from rich.status import Status
 from rich.text import Text
 
 from kstorm.printable import printable
+from kstorm.runtime.terminal import Screen
 
-_LOOK_SECS: Final = 0.2
+Wait = Callable[[Callable[[], str], float], str]
+"""Looks until there is nothing left to say, for so many seconds at most; what was said last."""
+LOOK_SECS: Final = 0.2
 _LINE_SECS: Final = 2.0
 
 
@@ -20,8 +24,13 @@ def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str
     with _Line(console) as line:
         while (left := look()) and time.monotonic() < deadline:
             line.say(left)
-            time.sleep(_LOOK_SECS)
+            time.sleep(LOOK_SECS)
     return left
+
+
+def on_screen() -> Wait:
+    """As `wait_until`, on standard output."""
+    return partial(wait_until, console=Screen())
 
 
 class _Line:

@@ -33,11 +33,12 @@ _NESTED_WEIGHT: Final = 8  # an object against its encoded form
 class TaskState:
     """A `KeyValueState` over what is stored, with the changes that are not stored yet.
 
-    `load` reads one stored value, `load_all` every pair; both are asked only for what is not in memory.
+    `load` reads one stored value, `load_all` every pair whose key is not before the one that it is given, by key; both are asked
+    only for what is not in memory.
     """
 
     def __init__(
-        self, load: Callable[[bytes], bytes | None], load_all: Callable[[], Iterable[tuple[bytes, bytes]]]
+        self, load: Callable[[bytes], bytes | None], load_all: Callable[[bytes], Iterable[tuple[bytes, bytes]]]
     ) -> None:
         self._load, self._load_all = load, load_all
         self._cache: dict[str, Any] = {}
@@ -101,10 +102,30 @@ class TaskState:
         for key, value in own.items():
             if value is not ABSENT:
                 yield key, value
-        for stored_key, stored in self._load_all():
+        for stored_key, stored in self._load_all(b""):
             name = _name_of(stored_key)
             if name not in own:
                 yield name, value_of(name, stored)
+
+    def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
+        """The keys from `start` on and before `end`, by key, with their values; as they are at the call, if what it gives is read
+        before the next change."""
+        cache = self._cache
+        changed = self._dirty if not self._taken else {**self._taken, **self._dirty}
+        own = sorted(key for key in changed if start <= key and (end is None or key < end))
+        at = 0
+        for stored_key, stored in self._load_all(start.encode()):
+            name = _name_of(stored_key)
+            if end is not None and name >= end:
+                break
+            while at < len(own) and own[at] < name:
+                if (value := cache[own[at]]) is not ABSENT:
+                    yield own[at], value
+                at += 1
+            if at < len(own) and own[at] == name:
+                continue  # its turn comes with the next one, or behind the last
+            yield name, cache[name] if name in cache else value_of(name, stored)
+        yield from ((key, value) for key in own[at:] if (value := cache[key]) is not ABSENT)
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
         """The changes since the last call, for storing; None deletes. Raises nothing: `put` has."""

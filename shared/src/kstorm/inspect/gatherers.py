@@ -5,7 +5,7 @@ So a reading costs the same for a hundred trees as for one.
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from kstorm.core.salvage import UNREADABLE
 from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
 from kstorm.errors import FrameError
-from kstorm.inspect.gather import Gatherer, Record
+from kstorm.inspect.gather import Gathered, Gatherer, Record
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree, build
 
@@ -31,6 +31,9 @@ class _TupleIds(Struct, array_like=True):
     more: dict[int, dict[int, int]]
 
 
+_FEW: Final = 2
+"""Trees, for which records are searched as they are: quicker than to decode the ids."""
+
 _tuples = msgspec.msgpack.Decoder(_TupleIds).decode
 
 
@@ -47,12 +50,21 @@ class Gatherers:
         """Hands it to those that it is about."""
         if record.value is None:
             return
+        if len(self._of) <= _FEW:
+            for gatherer in self._of.values():
+                gatherer.take(record)
+            return
         try:
             found = self._wanted.intersection(self._roots(record.topic, record.value))
         except (*UNREADABLE, FrameError):
             found = self._wanted  # each looks for itself
         for root in found:
             self._of[root].take(record)
+
+    @property
+    def found(self) -> Iterable[Gathered]:
+        """What was found of each so far."""
+        return [gatherer.found for gatherer in self._of.values()]
 
     def build(self, roots: Iterable[int]) -> Mapping[int, Tree]:
         """The trees of these, of what was found of them so far."""

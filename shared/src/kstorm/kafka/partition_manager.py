@@ -20,14 +20,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, text_of
+from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE
 from kstorm.core.notes import note_of
 from kstorm.errors import NotYetError
 from kstorm.kafka.above import Above, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.finished import ACKED, Outcomes
-from kstorm.kafka.letters import Cause, why_failed
+from kstorm.kafka.letters import Cause, why_failed, write_letter
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
@@ -382,19 +382,8 @@ class PartitionManager:
 
     def _bury(self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any) -> None:
         self.outcomes.dead(offset)
-        stamped, stamp = message.timestamp()
-        self._collector.dead_letter(
-            reason,
-            topic=self.partition.topic,
-            partition=self.partition.partition,
-            offset=offset,
-            kind=cause[0],
-            error=cause[1],
-            headers=text_of(message.headers()),
-            timestamp=stamp if stamped else 0,
-            on_stored=partial(self._finish, offset),
-            **more,
-        )
+        on_stored = partial(self._finish, offset)
+        write_letter(self._collector, self.partition, offset, reason, message, cause, on_stored=on_stored, **more)
 
     def _forget(self, offset: int) -> None:
         try:

@@ -36,8 +36,9 @@ from kstorm.topology import (
     TopologyBuilder,
     TopologyContext,
 )
+from kstorm.topology.component import Wrapped
 
-B = TypeVar("B", bound=Bolt | BasicBolt)
+B = TypeVar("B", bound=Bolt | BasicBolt | Wrapped)
 _BOLT = "bolt"
 _CONSUMER = "consumer"
 
@@ -60,10 +61,11 @@ class BoltTester(Generic[B]):
     ) -> None:
         self.bolt = bolt
         """The very object that was given."""
+        self._runs: Bolt | BasicBolt = bolt.executor() if isinstance(bolt, Wrapped) else bolt
         self.reset: list[Any] = []
         """Messages whose timeout was reset."""
         self._inputs = _Inputs(inputs or {"source": [name for field in fields for name in _names(field)]})
-        self._topology = _around(bolt, self._inputs, settings)
+        self._topology = _around(self._runs, self._inputs, settings)
         self._outbox = Outbox(self._topology)
         ids = Random("ids")
         self._next_id: NextId = lambda: ids.getrandbits(64) or 1
@@ -74,10 +76,12 @@ class BoltTester(Generic[B]):
         self._emitted: defaultdict[str, list[tuple[list[Any], list[Any]]]] = defaultdict(list)
         self._now = 0.0
         self._stored: dict[bytes, bytes] = {}
-        self._state = TaskState(self._stored.get, lambda: list(self._stored.items()))
+        self._state = TaskState(
+            self._stored.get, lambda start: [pair for pair in sorted(self._stored.items()) if pair[0] >= start]
+        )
         self._checkpoints = 0
         self._on_error = self._world.on_error(_BOLT, self._topology.task_ids(_BOLT)[0])
-        self._task = BoltTask(self._topology, _BOLT, 0, bolt, self._outbox, self._next_id, self._on_error)
+        self._task = BoltTask(self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error)
         self._prepare()
 
     # Driving.
@@ -123,17 +127,17 @@ class BoltTester(Generic[B]):
 
         Raises `TopologyError` if the bolt has no state, and `TypeError` on a value that cannot be stored.
         """
-        if not isinstance(self.bolt, Stateful):
+        if not isinstance(self._runs, Stateful):
             raise TopologyError(f"a {type(self.bolt).__name__} has no checkpoints: make it a StatefulBolt")
         self._checkpoints += 1
-        self._world.wait(self.bolt.pre_prepare(self._checkpoints))
+        self._world.wait(self._runs.pre_prepare(self._checkpoints))
         for key, value in self._state.take_changes():
             if value is None:
                 self._stored.pop(key, None)
             else:
                 self._stored[key] = value
         self._state.stored()
-        self._world.wait(self.bolt.pre_commit(self._checkpoints))
+        self._world.wait(self._runs.pre_commit(self._checkpoints))
         self.settle()
 
     def settle(self) -> None:
@@ -148,7 +152,7 @@ class BoltTester(Generic[B]):
 
     def close(self) -> None:
         """Calls `cleanup`."""
-        self._world.wait(self.bolt.cleanup())
+        self._world.wait(self._runs.cleanup())
         self._close_runner()
 
     # What happened.
@@ -185,7 +189,7 @@ class BoltTester(Generic[B]):
 
     def _prepare(self) -> None:
         context = TopologyContext(self._topology, _BOLT, 0, self._world.resources)
-        bolt, config, wait = self.bolt, self._task.config, self._world.wait
+        bolt, config, wait = self._runs, self._task.config, self._world.wait
         if isinstance(bolt, BasicBolt):
             wait(bolt.prepare(config, context))
         else:

@@ -78,7 +78,11 @@ class BoltProcess(Process[BoltEngine]):
     def _load(self, task: int) -> TaskState:
         rows = self.disk.rows(self._changelog(task))
         kind = UndoableState if self.world.topology.config.exactly_once else TaskState
-        return kind(rows.get, lambda: [row for row in rows.items() if not is_unfinished_key(row[0])])
+
+        def load_all(start: bytes) -> list[tuple[bytes, bytes]]:
+            return [row for row in sorted(rows.items()) if row[0] >= start and not is_unfinished_key(row[0])]
+
+        return kind(rows.get, load_all)
 
     def _unfinished(self, task: int) -> list[tuple[bytes, bytes]]:
         return [row for row in self.disk.rows(self._changelog(task)).items() if is_unfinished_key(row[0])]

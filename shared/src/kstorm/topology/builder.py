@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kstorm.errors import ConfigError, TopologyError
+from kstorm.topology.component import Wrapped
 from kstorm.topology.components import BasicBolt, Bolt, CustomStreamGrouping, Spout
 from kstorm.topology.config import Config
 from kstorm.topology.declarer import OutputFieldsDeclarer
@@ -51,8 +52,10 @@ class TopologyBuilder:
             )
         return SpoutDeclarer(self._add(id, spout, parallelism))
 
-    def set_bolt(self, id: str, bolt: Bolt | BasicBolt, parallelism: int = 1) -> "BoltDeclarer":
+    def set_bolt(self, id: str, bolt: Bolt | BasicBolt | Wrapped, parallelism: int = 1) -> "BoltDeclarer":
         """Adds a bolt; the returned declarer takes its groupings."""
+        if isinstance(bolt, Wrapped):
+            bolt = _executor(id, bolt)
         if not isinstance(bolt, Bolt | BasicBolt):
             raise TopologyError(
                 f"bolt {id!r} is a {type(bolt).__name__}: give set_bolt an instance of a Bolt or BasicBolt subclass"
@@ -76,6 +79,13 @@ class TopologyBuilder:
         declared = _Declared(id, component, parallelism)
         self._declared[id] = declared
         return declared
+
+
+def _executor(id: str, bolt: Wrapped) -> Any:
+    try:
+        return bolt.executor()
+    except TopologyError as error:
+        raise TopologyError(f"bolt {id!r}: {error}") from None
 
 
 @dataclass(slots=True)

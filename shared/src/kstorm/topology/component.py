@@ -40,3 +40,11 @@ class Component:
         whoever reaches the page may read it; its message is in the log. Called as `metrics` is.
         """
         return None
+
+
+class Wrapped(Component):
+    """A component that runs within another, which the builder puts in its place: a windowed bolt is one."""
+
+    def executor(self) -> Any:
+        """The bolt that runs it. Raises `TopologyError` if it cannot be run."""
+        raise NotImplementedError(f"{type(self).__name__} does not define executor")

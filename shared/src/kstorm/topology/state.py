@@ -31,3 +31,10 @@ class KeyValueState(Protocol):
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value, in no order. Reads the whole table."""
         ...
+
+    def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
+        """The keys from `start` on and before `end`, in the order of their characters, with their values. Reads no more than that.
+
+        Collect what you need before you change the state. Not in Storm, whose windows keep their tuples in pages of their own.
+        """
+        ...

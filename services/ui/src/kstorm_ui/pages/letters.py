@@ -11,6 +11,7 @@ from starlette.routing import Route
 from kstorm.cli.letters import place_of, read_one
 from kstorm.inspect.letters import component_of, kind_of
 from kstorm_ui import showing
+from kstorm_ui.meant import Meant
 from kstorm_ui.showing import Wanted
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import Found, events_of, letters_of
@@ -33,6 +34,7 @@ def routes(site: Site) -> list[Route]:
             problem=problem,
             found=found,
             wanted=wanted,
+            meant=Meant(wanted=wanted),
             kinds=sorted({kind_of(one.letter) for one in found.letters} - {""}),
             components=sorted({component_of(one.letter) for one in found.letters}),
             groups=showing.grouped(chosen, int(time.time() * 1000)),
@@ -50,6 +52,7 @@ def routes(site: Site) -> list[Route]:
             200 if one is not None else 404,
             state=state,
             number=number,
+            meant=Meant(number),
             one=one,
             facts=list(showing.facts(one)) if one is not None else [],
             problem=problem,

@@ -12,7 +12,7 @@ from kstorm.inspect.outline import Outline
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui import texts
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import Site, json
+from kstorm_ui.site import NO_KAFKA, Site, json
 from kstorm_ui.sources.messages import OldestAnswer, oldest_of
 from kstorm_ui.state import TopologyState
 
@@ -54,7 +54,7 @@ def topics_of(state: TopologyState) -> tuple[Settings, Outline]:
     """What it takes to read the topics of a topology. Raises `ConfigError` if that is not known."""
     settings = settings_of(state.bootstrap, state.zookeeper)
     if settings is None:
-        raise ConfigError("This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS")
+        raise ConfigError(NO_KAFKA)
     if state.outline is None:
         raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
     return settings, state.outline

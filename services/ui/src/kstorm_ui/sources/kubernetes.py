@@ -18,28 +18,28 @@ class KubernetesSource:
     are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in."""
 
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
-        self._cluster, self._inside = cluster, inside
+        self.cluster, self._inside = cluster, inside
         self._told: dict[str, tuple[str, object, Outline]] = {}
         """By topology, the outline, with the name and the beginning of the process that told it."""
 
     def __str__(self) -> str:
-        return str(self._cluster)
+        return str(self.cluster)
 
     def look(self) -> Sequence[TopologyReport]:
         """Asks every pod, some side by side. Raises `ControlError` if Kubernetes does not answer."""
         by_topology: dict[str, list[Workload]] = {}
-        for workload in self._cluster.workloads():
+        for workload in self.cluster.workloads():
             by_topology.setdefault(workload.topology, []).append(workload)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return [self._report(name, found, pool) for name, found in by_topology.items()]
 
     def _report(self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor) -> TopologyReport:
-        pods = [(workload, pod) for workload in workloads for pod in self._cluster.pods(workload)]
+        pods = [(workload, pod) for workload in workloads for pod in self.cluster.pods(workload)]
         pages = pool.map(self._page, (pod for _, pod in pods))
         processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
         components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]
         outline = self._outline(name, {pod: each.status for (_, pod), each in zip(pods, processes, strict=True)})
-        return TopologyReport(name, f"namespace {self._cluster.namespace}", components, processes, outline)
+        return TopologyReport(name, f"namespace {self.cluster.namespace}", components, processes, outline)
 
     def _outline(self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]) -> Outline | None:
         """Asked once, and again if the process is gone that told it: its code may be another then."""
@@ -57,7 +57,7 @@ class KubernetesSource:
 
     def _page(self, pod: Pod, page: str = "status") -> Mapping[str, object] | None:
         if not self._inside:
-            return self._cluster.page(pod, page)
+            return self.cluster.page(pod, page)
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
         return ask(f"http://{host}:{WEB_PORT}", page) if host else None
 

@@ -14,7 +14,6 @@ from kstorm.inspect.tree import Tree
 from kstorm.inspect.verdict import Verdict
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget, TopicLog
-from kstorm.runtime.tracing.tracer import Tracer
 
 MOST_BYTES: Final = 512_000_000
 MOST_SECS: Final = 20.0
@@ -46,7 +45,7 @@ def message_of(settings: Settings, topology: Outline, message: Message, *, value
         _asking(settings, topology, spout, log, values) as asking,
     ):
         asking.check(message)
-        trees = Tracer(topology, log).attempts(message)
+        trees = asking.attempts(message)
         verdict = None if log.budget.exhausted else asking.verdict(message, trees)
     return MessageAnswer(trees if values else [without_values(tree) for tree in trees], verdict)
 

@@ -24,9 +24,9 @@ def read_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Messa
         yield record
 
 
-def follow_topic(settings: Settings, topic: str) -> Iterator[Message | None]:
+def follow_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Message | None]:
     """As `read_topic`, for ever: a None says that nothing has come for a moment, or that all that there was has."""
-    return _records(settings, topic, 0)
+    return _records(settings, topic, first)
 
 
 def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:

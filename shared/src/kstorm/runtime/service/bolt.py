@@ -124,7 +124,7 @@ class BoltDriver(Driver[BoltEngine]):
         if not exact:
             self._refuse(task, dict(store.items(task, MARK)))
         kind = UndoableState if exact else TaskState
-        return kind(lambda key: store.get(task, key), lambda: _of_state(store.items(task)))
+        return kind(lambda key: store.get(task, key), lambda start: _of_state(store.items(task, start)))
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
         """Ends the process if something is left that at least once would lose."""

@@ -1,0 +1,197 @@
+"""What each action does: the same as the operator's command of that name, and one event each, also if it fails."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from time import monotonic
+from typing import Final, NamedTuple
+
+from kstorm.cli import draining
+from kstorm.cli.cluster import Cluster
+from kstorm.cli.discarding import check_discardable, discard_all
+from kstorm.cli.editing import check_other
+from kstorm.cli.letters import named, place_of, read_one
+from kstorm.cli.noting import noted
+from kstorm.cli.replaying import order, order_edited, replayable, why_not_edited
+from kstorm.cli.rollout import changes, scaled
+from kstorm.errors import ControlError, FrameError, KstormError
+from kstorm.events import decode_event
+from kstorm.inspect.letters import Numbered
+from kstorm.inspect.outline import Outline
+from kstorm.runtime.kafka.one_partition import bounds, follow_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
+from kstorm.topology.names import NamesOf
+from kstorm_ui.deeds import Act, Deed
+from kstorm_ui.meant import Meant
+from kstorm_ui.showing import outcome_text
+
+_FOLLOW_SECS: Final = 120.0
+_following: Final = BoundedSemaphore(4)
+
+
+class Where(NamedTuple):
+    """On which topology, and for whom."""
+
+    settings: Settings
+    name: str
+    who: str
+
+    @contextmanager
+    def topologies(self) -> Iterator[Topologies]:
+        """Of its ZooKeeper, which knows it. Raises `KstormError` if it does not."""
+        login = self.settings.zookeeper_auth, self.settings.zookeeper_tls
+        with open_topologies(self.settings.zookeeper, *login) as found:
+            found.check(self.name)
+            yield found
+
+
+def activate(where: Where) -> Act:
+    """As `kstorm activate`."""
+
+    def act(deed: Deed) -> str:
+        with _noted(where, "activate"), where.topologies() as found:
+            return draining.activate(found, where.name, deed.wait)
+
+    return act
+
+
+def deactivate(where: Where) -> Act:
+    """As `kstorm deactivate`."""
+
+    def act(deed: Deed) -> str:
+        with _noted(where, "deactivate"), where.topologies() as found:
+            return draining.deactivate(found, where.name, where.who, deed.wait)
+
+    return act
+
+
+def drain(where: Where, timeout: float | None) -> Act:
+    """As `kstorm drain`."""
+
+    def act(deed: Deed) -> str:
+        with _noted(where, "drain"), where.topologies() as found:
+            return draining.drain(found, where.name, timeout, where.who, deed.wait)
+
+    return act
+
+
+def scale(cluster: Cluster, settings: Settings | None, name: str, who: str, component: str, pods: int) -> Act:
+    """As `kstorm scale`. Without `settings` nothing is noted."""
+
+    def act(_: Deed) -> str:
+        with noted(name, "scale", f"{component}={pods}", who=who, settings=settings) as told:
+            for workload, number in changes(cluster, name, {component: pods}).items():
+                cluster.scale(workload, number)
+                told.outcome = scaled(workload, number)
+        return told.outcome
+
+    return act
+
+
+def replay(where: Where, meant: Meant, *, rate: float | None, limit: int | None, note: str, by_stages: bool) -> Act:
+    """As `kstorm dlq replay`; then says what becomes of the orders, as long as that does not take long."""
+
+    def act(deed: Deed) -> str:
+        with noted(where.name, "replay", str(meant), said=note, who=where.who, settings=where.settings) as told:
+            found, others = replayable(
+                where.settings, where.name, meant.letters(where.settings, where.name), force=False
+            )
+            letters = found[:limit]
+            if not letters:
+                raise ControlError(f"nothing was ordered: {'; '.join(others)}")
+            told.what = named(letters, meant.wanted.group)
+            begin = _end_of_events(where)
+            many = by_stages and meant.number is None and len(letters) > 1
+            told.outcome = order(
+                where.settings, where.name, letters, rate=rate, who=where.who, note=note, by_stages=many
+            )
+        return _followed(deed, where, letters, begin, told.outcome)
+
+    return act
+
+
+def edit(where: Where, outline: Outline, number: int, value: bytes, note: str) -> Act:
+    """As `kstorm dlq edit`, but for the scheme, which reads the value when the order is carried out."""
+
+    def act(deed: Deed) -> str:
+        with noted(where.name, "edit", str(number), said=note, who=where.who, settings=where.settings) as told:
+            one = read_one(where.settings, where.name, number)
+            if why := why_no_edit(where.settings, outline, one):
+                raise ControlError(f"{number} cannot be edited: {why}")
+            check_other(one, value)
+            begin = _end_of_events(where)
+            told.outcome = order_edited(where.settings, where.name, one, value, who=where.who, note=note)
+        return _followed(deed, where, [one], begin, told.outcome)
+
+    return act
+
+
+def discard(where: Where, meant: Meant, note: str) -> Act:
+    """As `kstorm dlq discard`."""
+
+    def act(_: Deed) -> str:
+        with noted(where.name, "discard", str(meant), said=note, who=where.who, settings=where.settings) as told:
+            letters = meant.letters(where.settings, where.name)
+            check_discardable(where.name, letters)
+            told.what = named(letters, meant.wanted.group)
+            told.outcome = discard_all(where.settings, where.name, letters)
+        return told.outcome
+
+    return act
+
+
+def why_no_edit(settings: Settings, outline: Outline, one: Numbered) -> str:
+    """Why a letter cannot be edited; empty if it can."""
+    by_kafka = one.letter.component in outline.readings
+    why = why_not_edited(one, outline.name, exactly_once=outline.exactly_once, by_kafka=by_kafka)
+    return why or "; ".join(replayable(settings, outline.name, [one], force=False)[1])
+
+
+@contextmanager
+def _noted(where: Where, verb: str) -> Iterator[None]:
+    with noted(where.name, verb, who=where.who, settings=where.settings):
+        yield
+
+
+def _end_of_events(where: Where) -> int | None:
+    there = bounds(where.settings, NamesOf(where.name).events_topic)
+    return None if there is None else there[1]
+
+
+def _followed(deed: Deed, where: Where, letters: Sequence[Numbered], begin: int | None, ordered: str) -> str:
+    """What became of the orders, as the spouts' events say behind `begin`. The deed itself is over: others may begin."""
+    deed.end("done", ordered)
+    if begin is None or not _following.acquire(blocking=False):
+        return ordered
+    try:
+        for told in _outcomes(deed, where, letters, begin):
+            deed.said = f"{ordered}: {told}"
+    except KstormError as error:
+        return f"{deed.said}; what became of the others is not known: {error}"
+    finally:
+        _following.release()
+    return deed.said
+
+
+def _outcomes(deed: Deed, where: Where, letters: Sequence[Numbered], begin: int) -> Iterator[str]:
+    """In words, each time that more is known."""
+    left = {f"{one.number} ({place_of(one.letter)})" for one in letters}
+    ended, deadline = Counter[str](), monotonic() + _FOLLOW_SECS
+    for record in follow_topic(where.settings, NamesOf(where.name).events_topic, begin):
+        if deed.closing or monotonic() > deadline:
+            return
+        value = record.value() if record is not None else None
+        try:
+            event = decode_event(value) if isinstance(value, bytes) else None
+        except FrameError:
+            continue
+        if event is None or event.verb != "replay" or event.what not in left:
+            continue
+        left.remove(event.what)
+        told = outcome_text(event.outcome)
+        ended[told if len(letters) == 1 else told.partition(":")[0]] += 1
+        yield told if len(letters) == 1 else ", ".join(f"{count:,} {outcome}" for outcome, count in ended.most_common())
+        if not left:
+            return

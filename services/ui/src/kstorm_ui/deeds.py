@@ -1,0 +1,112 @@
+"""What the page was told to do: who told it, how far it is, and what came of it.
+
+It is in memory: the last of each topology, until the page ends. The topology's events keep it for ever.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kstorm.cli.waiting import LOOK_SECS
+from kstorm.errors import ControlError, KstormError
+from kstorm_ui import texts
+
+log = logging.getLogger(__name__)
+
+MOST_KEPT: Final = 20
+_END_SECS: Final = 5.0
+UNDER_WAY: Final = "under way"
+DONE: Final = "done"
+FAILED: Final = "failed"
+
+
+class Deed:
+    """One of them. A thread of its own does it, and writes here; everybody reads."""
+
+    def __init__(
+        self, verb: str, what: str, who: str, closing: threading.Event, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        self.verb, self.what, self.who = verb, what, who
+        self.begun = time.time()
+        self.state = UNDER_WAY
+        self.said = ""
+        """What it waits for, and then what came of it."""
+        self.over = threading.Event()
+        """Set once it is done or has failed."""
+        self._closing, self._ended = closing, ended
+
+    def wait(self, look: Callable[[], str], secs: float) -> str:
+        """As `kstorm.cli.waiting.Wait`. Raises `ControlError` if the page ends meanwhile."""
+        deadline = time.monotonic() + secs
+        while (left := look()) and time.monotonic() < deadline:
+            self.said = left
+            if self._closing.wait(LOOK_SECS):
+                raise ControlError(f"the page has ended meanwhile; {left}")
+        return left
+
+    @property
+    def closing(self) -> bool:
+        """Whether the page ends."""
+        return self._closing.is_set()
+
+    def end(self, state: str, said: str) -> None:
+        """It is over, but more may be said of it."""
+        if not self.over.is_set():
+            self.state = state
+        self.said = said
+        self._ended()
+        self.over.set()
+
+
+Act = Callable[[Deed], str]
+"""Does it, and returns what came of it. Raises `KstormError` if nothing did."""
+
+
+class Deeds:
+    """Of all topologies. `ended` is called before anybody is told that one is over, by whichever thread did it."""
+
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        self._ended = ended
+        self._kept: dict[str, list[Deed]] = {}
+        self._threads: set[threading.Thread] = set()
+        self._closing = threading.Event()
+
+    def of(self, topology: str) -> Sequence[Deed]:
+        """The newest first."""
+        return self._kept.get(topology, ())
+
+    def start(self, topology: str, verb: str, what: str, who: str, act: Act) -> Deed:
+        """Begins one. Raises `ControlError` if one of its kind is under way."""
+        kept = self._kept.setdefault(topology, [])
+        for other in kept:
+            if other.verb == verb and not other.over.is_set():
+                raise ControlError(
+                    f"{other.who} has begun to {verb}{other.what and f' {other.what}'} at {texts.moment(other.begun)} UTC, and "
+                    "that is under way: wait until it is over"
+                )
+        deed = Deed(verb, what, who, self._closing, self._ended)
+        kept.insert(0, deed)
+        for old in [each for each in kept[MOST_KEPT:] if each.over.is_set()]:
+            kept.remove(old)
+        thread = threading.Thread(target=self._run, args=(deed, act), name=f"{verb} {topology}", daemon=True)
+        self._threads = {each for each in self._threads if each.is_alive()} | {thread}
+        thread.start()
+        return deed
+
+    def close(self) -> None:
+        """Has those that wait give up, and lets them say so among the events."""
+        self._closing.set()
+        deadline = time.monotonic() + _END_SECS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _run(self, deed: Deed, act: Act) -> None:
+        try:
+            deed.end(DONE, act(deed))
+        except KstormError as error:
+            deed.end(FAILED, str(error))
+        except Exception as error:
+            log.exception("%s %s", deed.verb, deed.what)
+            deed.end(FAILED, f"{type(error).__name__}: the page's log has more of it")

@@ -1,0 +1,26 @@
+"""What a form sends."""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from kstorm.errors import ConfigError
+
+MOST_BYTES: Final = 4096
+_MOST_FIELDS: Final = 32
+
+
+async def fields_of(request: Request, most: int = MOST_BYTES) -> Mapping[str, str]:
+    """Each field's first value. Raises `ConfigError` if it is longer than `most` bytes, or no form."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise ConfigError(f"what was sent is longer than {most:,} bytes")
+    try:
+        found = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError as error:
+        raise ConfigError("what was sent is no form") from error
+    return {name: values[0] for name, values in found.items()}

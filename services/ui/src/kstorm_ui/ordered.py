@@ -1,0 +1,85 @@
+"""Reads from a form what is to be done."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kstorm.errors import ConfigError
+from kstorm_ui import acting
+from kstorm_ui.acting import Where
+from kstorm_ui.deeds import Act
+from kstorm_ui.meant import Meant, meant_by
+from kstorm_ui.settings import settings_of
+from kstorm_ui.site import NO_KAFKA, Site
+from kstorm_ui.state import TopologyState
+
+MOST_PODS: Final = 99_999
+_MOST_NOTE: Final = 2_000
+
+
+class Ordered(NamedTuple):
+    """An action."""
+
+    what: str
+    """On what, where that is not the whole topology."""
+    act: Act
+    meant: Meant | None = None
+    """The letters that are meant, of an action on such."""
+
+
+def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str) -> Ordered:
+    """What the form of an action means. Raises `ConfigError` naming the field and what may be given."""
+    settings = settings_of(state.bootstrap, state.zookeeper)
+    if verb == "scale" and site.cluster is not None:
+        component, pods = fields.get("component", ""), _whole(fields, "pods", 0, MOST_PODS)
+        if state.component(component) is None or pods is None:
+            raise ConfigError("Which component, and how many pods of it?")
+        return Ordered(f"{component} to {pods}", acting.scale(site.cluster, settings, state.name, who, component, pods))
+    if settings is None:
+        raise ConfigError(NO_KAFKA)
+    where = Where(settings, state.name, who)
+    match verb:
+        case "activate":
+            return Ordered("", acting.activate(where))
+        case "deactivate":
+            return Ordered("", acting.deactivate(where))
+        case "drain":
+            return Ordered("", acting.drain(where, _number(fields, "timeout")))
+    meant, note = meant_by(fields), fields.get("note", "").strip()[:_MOST_NOTE]
+    match verb:
+        case "replay":
+            rate, limit = _number(fields, "rate"), _whole(fields, "limit", 1, 10**9)
+            if rate is not None and rate < 0.001:
+                raise ConfigError(f"rate: {fields['rate']!r}: give 0.001 a second or more, or nothing")
+            act = acting.replay(where, meant, rate=rate, limit=limit, note=note, by_stages="stages" in fields)
+        case "edit":
+            if meant.number is None or state.outline is None:
+                raise ConfigError("Which letter? And has a process told yet what the topology declares?")
+            value = fields.get("value", "").replace("\r\n", "\n").encode()
+            act = acting.edit(where, state.outline, meant.number, value, note)
+        case _:
+            if meant.number is None and not meant.wanted.group:
+                raise ConfigError("Which letters? Choose one, or a group")
+            act = acting.discard(where, meant, note)
+    return Ordered(str(meant), act, meant)
+
+
+def _number(fields: Mapping[str, str], name: str) -> float | None:
+    text = fields.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 10**9:
+        raise ConfigError(f"{name}: {text!r} is no number that will do")
+    return found
+
+
+def _whole(fields: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    found = _number(fields, name)
+    if found is None:
+        return None
+    if found != int(found) or not least <= found <= most:
+        raise ConfigError(f"{name}: {fields[name]!r}: give a whole number from {least:,} to {most:,}")
+    return int(found)

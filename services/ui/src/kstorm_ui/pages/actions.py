@@ -1,0 +1,92 @@
+"""What can be done to a topology: each action has a page that says what it is about to do, with a form that does it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from kstorm.errors import ConfigError, ControlError
+from kstorm_ui import texts
+from kstorm_ui.forms import fields_of
+from kstorm_ui.ordered import Ordered, ordered
+from kstorm_ui.preview import Preview, preview
+from kstorm_ui.settings import ACTIONS
+from kstorm_ui.site import Site
+from kstorm_ui.state import TopologyState
+from kstorm_ui.stream import stream
+
+_MOST_BYTES: Final = 3_200_000
+"""A value of 1 MB, each byte of which may be written as three."""
+_PATIENCE_SECS: Final = 2.0
+"""Most actions are over by then, and what the browser is sent to says so."""
+
+WhoAsks = Callable[[Request], str]
+
+
+def routes(site: Site, who: WhoAsks) -> list[Route]:
+    """A page for each action that the page may do, and what keeps those live that say what was done."""
+    pages = _Pages(site, who)
+    return [
+        Route("/t/{topology}/do/{verb}", pages.show, methods=["GET"]),
+        Route("/t/{topology}/do/{verb}", pages.do, methods=["POST"]),
+        Route("/t/{topology}/deeds", pages.deeds),
+    ]
+
+
+class _Pages:
+    """The endpoints."""
+
+    def __init__(self, site: Site, who: WhoAsks) -> None:
+        self._site, self._who = site, who
+
+    async def show(self, request: Request) -> Response:
+        state, verb = self._site.memory(request).state, request.path_params["verb"]
+        return self._refusal(state, verb) or await self._page(state, verb, request.query_params)
+
+    async def do(self, request: Request) -> Response:
+        state, verb = self._site.memory(request).state, request.path_params["verb"]
+        if refusal := self._refusal(state, verb):
+            return refusal
+        fields: Mapping[str, str] = {}
+        try:
+            fields = await fields_of(request, _MOST_BYTES)
+            wanted = ordered(self._site, state, verb, fields, self._who(request))
+            deed = self._site.deeds.start(state.name, verb, wanted.what, self._who(request), wanted.act)
+        except (ConfigError, ControlError) as error:
+            return await self._page(state, verb, fields, str(error), 400 if isinstance(error, ConfigError) else 409)
+        await asyncio.to_thread(deed.over.wait, _PATIENCE_SECS)
+        return RedirectResponse(_back(state, wanted), 303)
+
+    async def deeds(self, request: Request) -> Response:
+        state = self._site.memory(request).state
+        return stream(self._site.collector, lambda: (self._site.render("_deeds.html", state=state), {}))
+
+    def _refusal(self, state: TopologyState, verb: str) -> Response | None:
+        if verb not in ACTIONS:
+            raise HTTPException(404)
+        if verb in self._site.actions:
+            return None
+        here = verb == "scale" and self._site.cluster is None
+        why = "it shows no cluster" if here else "KSTORM_UI_ACTIONS does not name that"
+        return self._site.page("refused.html", 403, state=state, verb=verb, why=why)
+
+    async def _page(
+        self, state: TopologyState, verb: str, fields: Mapping[str, str], wrong: str = "", status: int = 200
+    ) -> Response:
+        try:
+            shown = await preview(self._site, state, verb, fields)
+        except (ConfigError, ControlError) as error:
+            shown, status = Preview(problem=str(error)), 400 if status == 200 else status
+        return self._site.page("do.html", status, state=state, verb=verb, fields=fields, shown=shown, wrong=wrong)
+
+
+def _back(state: TopologyState, done: Ordered) -> str:
+    if done.meant is None:
+        return f"{texts.path('t', state.name)}#deeds"  # which are far down there
+    if done.meant.number is None:
+        return texts.path("t", state.name, "letters")
+    return texts.path("t", state.name, "letters", done.meant.number)

@@ -1,0 +1,88 @@
+"""What an action is about to do, for the page that asks whether that is meant."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from kstorm.cli.discarding import check_discardable
+from kstorm.cli.letters import read_one
+from kstorm.cli.replaying import replayable
+from kstorm.errors import ConfigError, ControlError
+from kstorm.inspect.letters import Numbered
+from kstorm.inspect.outline import Outline
+from kstorm.printable import printable
+from kstorm.runtime.service.settings import Settings
+from kstorm_ui.acting import why_no_edit
+from kstorm_ui.meant import Meant, meant_by
+from kstorm_ui.settings import settings_of
+from kstorm_ui.site import NO_KAFKA, Site
+from kstorm_ui.state import TopologyState
+
+_OF_LETTERS: Final = ("replay", "edit", "discard")
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a page of an action shows. With a `problem` it has no form."""
+
+    problem: str = ""
+    meant: Meant | None = None
+    letters: Sequence[Numbered] = ()
+    others: Mapping[str, int] = {}
+    """Why letters that are meant are left out, with how many."""
+    value: str | None = None
+    """Of a message that is to be edited; None if a form cannot hold it, since it is no text."""
+
+
+async def preview(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str]) -> Preview:
+    """Raises `ConfigError` or `ControlError` saying why it cannot be done."""
+    if verb not in _OF_LETTERS:
+        if verb != "scale" and settings_of(state.bootstrap, state.zookeeper) is None:
+            raise ConfigError(NO_KAFKA)
+        return Preview()
+    meant = meant_by(fields)
+    if verb == "edit":
+        if meant.number is None:
+            raise ConfigError("Which letter? Choose one")
+        if state.outline is None:
+            raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
+        ask = partial(_edited, outline=state.outline, meant=meant)
+    else:
+        ask = partial(_replayed if verb == "replay" else _discarded, meant=meant)
+    found, problem = await site.ask_kafka((verb, meant), state, ask)
+    return Preview(problem=problem) if found is None else found
+
+
+def _replayed(settings: Settings, topology: str, meant: Meant) -> Preview:
+    letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
+    if not letters:
+        raise ControlError(f"None of them can be replayed: {'; '.join(others)}")
+    return _of(meant, letters, others)
+
+
+def _discarded(settings: Settings, topology: str, meant: Meant) -> Preview:
+    letters = meant.letters(settings, topology)
+    check_discardable(topology, letters)
+    return _of(meant, letters, {})
+
+
+def _edited(settings: Settings, topology: str, outline: Outline, meant: Meant) -> Preview:
+    one = read_one(settings, topology, meant.number or 0)
+    if why := why_no_edit(settings, outline, one):
+        raise ControlError(f"{one.number} cannot be edited: {why}")
+    return Preview(meant=meant, letters=[one], value=form_text(one.letter.value))
+
+
+def _of(meant: Meant, letters: Sequence[Numbered], others: Mapping[str, int]) -> Preview:
+    """What comes after them is not meant."""
+    return Preview(meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others)
+
+
+def form_text(value: bytes | None) -> str | None:
+    """The text of a value, if a form gives back the same bytes: it shows what a terminal obeys, and ends lines in its own way."""
+    try:
+        text = (value or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text == printable(text) and "\r" not in text else None

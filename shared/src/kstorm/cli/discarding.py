@@ -1,0 +1,35 @@
+"""Discards dead letters: for `kstorm dlq discard`, and for the page."""
+
+from collections.abc import Sequence
+
+from kstorm.cli.letters import named
+from kstorm.errors import ControlError
+from kstorm.inspect.letters import Numbered
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology.names import NamesOf
+
+
+def check_discardable(topology: str, letters: Sequence[Numbered]) -> None:
+    """Raises `ControlError` naming those that cannot be."""
+    keyless = [one for one in letters if one.key is None]
+    if keyless:
+        raise ControlError(
+            f"{named(keyless)} of {topology!r} cannot be discarded: kstorm 0.1 wrote them without a key. They go with their "
+            "topic's retention"
+        )
+
+
+def discard_all(settings: Settings, topology: str, letters: Sequence[Numbered]) -> str:
+    """Discards them; how many, in words. Raises `BrokerError` if Kafka does not have that of all of them."""
+    write_topic(settings, NamesOf(topology).dead_letters_topic, [(one.key, None) for one in letters])
+    return f"{len(letters):,} discarded"
+
+
+def when_deleted(settings: Settings, topology: str) -> str:
+    """What becomes of what they hold, as the end of a sentence. Raises `BrokerError`."""
+    topic = NamesOf(topology).dead_letters_topic
+    if "compact" in Admin(settings).topic_settings([topic])[topic]["cleanup.policy"]:
+        return "; Kafka deletes what they hold when it next compacts the topic"
+    return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"

@@ -1,0 +1,51 @@
+"""Storm's Trident: streams with aggregations and states, which become spouts and bolts that are processed exactly once."""
+
+from kstorm.trident.aggregators import (
+    Aggregator,
+    Average,
+    CombinerAggregator,
+    Count,
+    First,
+    Max,
+    Min,
+    ReducerAggregator,
+    Sum,
+)
+from kstorm.trident.operations import Filter, FilterNull, Function, Negate, Operation, TridentCollector
+from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
+from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, StateUpdater, kstorm_state
+from kstorm.trident.stream import GroupedStream, Stream, TridentState
+from kstorm.trident.topology import TridentTopology
+from kstorm.trident.tuple import TridentTuple
+
+__all__ = [
+    "Aggregator",
+    "Average",
+    "CombinerAggregator",
+    "Count",
+    "Filter",
+    "FilterNull",
+    "First",
+    "Function",
+    "GroupedStream",
+    "KstormState",
+    "MapGet",
+    "MapState",
+    "Max",
+    "Min",
+    "Negate",
+    "OpaqueTridentKafkaSpout",
+    "Operation",
+    "QueryFunction",
+    "ReducerAggregator",
+    "StateUpdater",
+    "Stream",
+    "Sum",
+    "TransactionalTridentKafkaSpout",
+    "TridentCollector",
+    "TridentKafkaConfig",
+    "TridentState",
+    "TridentTopology",
+    "TridentTuple",
+    "kstorm_state",
+]

@@ -1,0 +1,245 @@
+"""Makes spouts and bolts of streams: operations in a row become one bolt, and a repartitioning ends it (Storm's `GraphGrouper`)."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kstorm.errors import TopologyError
+from kstorm.topology import BoltDeclarer, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
+from kstorm.topology.groupings import Grouping, ShuffleGrouping
+from kstorm.trident.bolts import StateBolt, StepsBolt
+from kstorm.trident.plan import (
+    BoltNode,
+    MergeNode,
+    Node,
+    QueryNode,
+    RepartitionNode,
+    SpoutNode,
+    StateNode,
+    StepNode,
+    added,
+    by_fields,
+    chosen,
+    renamed,
+)
+from kstorm.trident.spouts import _TridentKafkaSpout
+from kstorm.trident.steps import Picked, Step
+from kstorm.trident.updates import Query
+
+
+class Output(NamedTuple):
+    """Where the tuples of an operation can be had."""
+
+    component: str
+    stream: str
+    fields: Fields
+
+
+@dataclass
+class Plan:
+    """A topology, and what of the user's is in which component."""
+
+    topology: Topology
+    operations: dict[str, list[str]] = field(default_factory=dict)
+    """By component, the titles of what it does."""
+
+
+def compiled(name: str, config: Config, nodes: Sequence[Node]) -> Plan:
+    """Raises `TopologyError` with all that is wrong, each with its line."""
+    return _Compiler(name, config, nodes).plan()
+
+
+class _Compiler:
+    def __init__(self, name: str, config: Config, nodes: Sequence[Node]) -> None:
+        self._name, self._nodes = name, nodes
+        self._builder = TopologyBuilder(name, config)
+        self._children: defaultdict[Node, list[Node]] = defaultdict(list)
+        for node in nodes:
+            for parent in node.parents:
+                self._children[parent].append(node)
+        self._fields: dict[Node, Fields] = {}
+        self._steps: dict[Node, Step] = {}
+        self._outputs: dict[Node, Output] = {}
+        self._states: dict[Node, StateBolt] = {}
+        self._declarers: dict[str, BoltDeclarer] = {}
+        self._problems: list[str] = []
+        self._operations: dict[str, list[str]] = {}
+        self._taken = {node.name for node in nodes if node.name} | {
+            node.id for node in nodes if isinstance(node, SpoutNode)
+        }
+
+    def plan(self) -> Plan:
+        for node in self._nodes:  # parents come first
+            if any(parent not in self._fields for parent in node.parents):
+                continue  # what follows from a problem is none of its own
+            try:
+                self._fields[node] = self._fields_of(node)
+            except TopologyError as error:
+                self._problems.append(f"{node.where}: {node.title}: {error}")
+        if self._problems:
+            raise TopologyError(f"topology {self._name!r}: " + "\n  ".join(self._problems))
+        for node in self._nodes:
+            self._build(node)
+        return Plan(self._builder.build(), self._operations)
+
+    # Fields.
+
+    def _fields_of(self, node: Node) -> Fields:
+        """What comes out of it. Raises `TopologyError`."""
+        before = self._fields[node.parents[0]] if node.parents else Fields()
+        match node:
+            case SpoutNode():
+                return self._spout(node)
+            case StepNode(make=make) if make is not None:
+                if node.is_partial and not self._is_in_a_row(node):
+                    return before  # it would be a hop of its own, and gains nothing then
+                if node.make_of_parts is not None and self._has_parts(node):
+                    make = node.make_of_parts
+                found, self._steps[node] = make(before)
+                return found
+            case RepartitionNode(names=names):
+                chosen(names or Fields(), before)
+                return before
+            case MergeNode():
+                self._check_merge(node, before)
+                return before
+            case StateNode(make=make) if make is not None:
+                update = make(before, self._has_parts(node))
+                self._states[node] = StateBolt(update)
+                return update.output
+            case QueryNode(state=state) if state is not None:
+                self._check_key(node, state)
+                return added(node.added, chosen(node.inputs, before) and before)
+        return before
+
+    def _spout(self, node: SpoutNode) -> Fields:
+        if isinstance(node.spout, _TridentKafkaSpout):
+            node.spout = node.spout.spout(self._name, node.id)
+        declarer = OutputFieldsDeclarer(node.id)
+        node.spout.declare_output_fields(declarer)
+        if len(declarer.streams) != 1:
+            raise TopologyError(f"the spout declares {len(declarer.streams)} streams: a stream begins at one")
+        (stream,) = declarer.streams.values()
+        self._outputs[node] = Output(node.id, stream.id, stream.fields)
+        return stream.fields
+
+    def _check_merge(self, node: MergeNode, fields: Fields) -> None:
+        for parent in node.parents[1:]:
+            other = self._fields[parent]
+            if len(other) != len(fields):
+                raise TopologyError(
+                    f"one stream has the fields {', '.join(fields)}, another {', '.join(other)}: give them as many, by project"
+                )
+
+    def _check_key(self, node: QueryNode, state: StateNode) -> None:
+        if state.groups is not None and len(state.groups) != len(node.inputs):
+            raise TopologyError(
+                f"the state's key has {len(state.groups)} fields ({', '.join(state.groups) or 'none'}), and the query "
+                f"{len(node.inputs)}"
+            )
+
+    def _has_parts(self, node: Node) -> bool:
+        """Whether its tuples are values that were combined upstream."""
+        return any(
+            isinstance(each, StepNode) and each.is_partial and each in self._steps for each in node.parents[0].parents
+        )
+
+    # Components.
+
+    def _build(self, node: Node) -> None:
+        match node:
+            case SpoutNode():
+                self._operations[node.id] = [node.title]
+                spout = self._builder.set_spout(node.id, node.spout, node.hint or 1)
+                if node.tasks is not None:
+                    spout.set_num_tasks(node.tasks)
+            case StepNode() if node in self._steps and not self._goes_on(node):
+                self._build_steps(node)
+            case StateNode():
+                bolt = self._states[node]
+                id = self._add(bolt, [node], node.short)
+                self._subscribe(id, self._inputs(node.parents[0]))
+                self._outputs[node] = Output(id, "default", self._fields[node])
+            case QueryNode(state=state) if state is not None:
+                self._build_query(node, state)
+            case BoltNode():
+                id = self._add(node.bolt, [node], node.short)
+                self._subscribe(id, self._inputs(node.parents[0]))
+
+    def _build_steps(self, last: StepNode) -> None:
+        chain = [last]
+        while self._is_in_a_row(chain[0]):
+            before = chain[0].parents[0]
+            assert isinstance(before, StepNode)
+            chain.insert(0, before)
+        bolt = StepsBolt([self._steps[node] for node in chain], self._fields[last])
+        id = self._add(bolt, chain, chain[0].short)
+        self._subscribe(id, self._inputs(chain[0].parents[0]))
+        self._outputs[last] = Output(id, "default", self._fields[last])
+
+    def _build_query(self, node: QueryNode, state: StateNode) -> None:
+        before = node.parents[0]
+        inputs = self._inputs(before)
+        fields = self._fields[before]
+        if not isinstance(before, RepartitionNode) and len(node.inputs):
+            inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
+        assert node.query is not None
+        query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
+        id = self._outputs[state].component
+        stream = self._states[state].add_query(query, [(output.component, output.stream) for output, _ in inputs])
+        self._subscribe(id, inputs)
+        self._operations[id].append(node.title)
+        self._outputs[node] = Output(id, stream, self._fields[node])
+
+    def _goes_on(self, node: StepNode) -> bool:
+        """Whether the operation after it is done in the same bolt."""
+        children = self._children[node]
+        return len(children) == 1 and isinstance(children[0], StepNode)
+
+    def _is_in_a_row(self, node: StepNode) -> bool:
+        """Whether the operation before it is done in the same bolt."""
+        before = node.parents[0]
+        return isinstance(before, StepNode) and self._goes_on(before)
+
+    def _inputs(self, node: Node) -> list[tuple[Output, Grouping]]:
+        """Where an operation's tuples can be had, and how they are spread."""
+        if isinstance(node, StepNode) and node not in self._steps:
+            return self._inputs(node.parents[0])
+        if isinstance(node, MergeNode):
+            return [each for parent in node.parents for each in self._inputs(parent)]
+        if isinstance(node, RepartitionNode):
+            assert node.grouping is not None
+            names, merged = node.names or Fields(), self._fields[node]
+            found = [output for output, _ in self._inputs(node.parents[0])]
+            return [(output, node.grouping(renamed(names, merged, output.fields))) for output in found]
+        return [(self._outputs[node], ShuffleGrouping())]
+
+    def _subscribe(self, id: str, inputs: Iterable[tuple[Output, Grouping]]) -> None:
+        for output, grouping in inputs:
+            self._declarers[id].grouping(output.component, grouping, output.stream)
+
+    def _add(self, bolt: StepsBolt | StateBolt, nodes: Sequence[Node], short: str) -> str:
+        wanted = [node.name for node in nodes if node.name]
+        id = wanted[-1] if wanted else self._spare(short)
+        hints = [node for node in nodes if node.hint is not None]
+        declarer = self._builder.set_bolt(id, bolt, max((node.hint or 1 for node in hints), default=1))
+        tasks = [node.tasks for node in hints if node.tasks is not None]
+        if tasks:
+            declarer.set_num_tasks(max(tasks))
+        self._declarers[id] = declarer
+        self._operations[id] = [node.title for node in nodes]
+        return id
+
+    def _spare(self, short: str) -> str:
+        """An id of an operation's name, which no other component has."""
+        plain = (
+            re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", short)).strip("-").lower() or "step"
+        )
+        number, id = 1, plain
+        while id in self._taken:
+            number += 1
+            id = f"{plain}-{number}"
+        self._taken.add(id)
+        return id

@@ -1,0 +1,50 @@
+"""Shows what became of streams."""
+
+from kstorm.topology import ComponentSpec, Input
+from kstorm.topology.groupings import FieldsGrouping, PartialKeyGrouping
+from kstorm.trident.compile import Plan
+
+
+def told(plan: Plan) -> str:
+    """A paragraph for each component: its id and processes, where its tuples come from, what it does."""
+    lines = [f"{plan.topology.name}, {plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"]
+    for id, spec in plan.topology.components.items():
+        lines.append(f"  {id} ×{spec.parallelism}{_fields(spec)}")
+        lines += [f"    from {_input(each)}" for each in spec.inputs]
+        lines += [f"    {title}" for title in plan.operations[id]]
+    return "\n".join(lines)
+
+
+def drawn(plan: Plan) -> str:
+    """For Graphviz."""
+    lines = [f"digraph {_quoted(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
+    for id in plan.topology.components:
+        label = "\n".join([id, *plan.operations[id]])
+        lines.append(f"  {_quoted(id)} [label={_quoted(label)}];")
+    lines += [
+        f"  {_quoted(each.component)} -> {_quoted(id)} [label={_quoted(_grouping(each))}];"
+        for id, spec in plan.topology.components.items()
+        for each in spec.inputs
+    ]
+    return "\n".join([*lines, "}"])
+
+
+def _fields(spec: ComponentSpec) -> str:
+    streams = [", ".join(stream.fields) for stream in spec.streams.values() if len(stream.fields)]
+    return f" → {' | '.join(streams)}" if streams else ""
+
+
+def _input(each: Input) -> str:
+    stream = "" if each.stream == "default" else f" ({each.stream})"
+    return f"{each.component}{stream}, {_grouping(each)}"
+
+
+def _grouping(each: Input) -> str:
+    name = type(each.grouping).__name__.removesuffix("Grouping")
+    if isinstance(each.grouping, FieldsGrouping | PartialKeyGrouping):
+        return f"by {', '.join(each.grouping.fields)}"
+    return name.lower()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

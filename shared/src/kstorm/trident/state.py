@@ -1,0 +1,100 @@
+"""What a stream keeps: states, their updates and their queries (Storm's `trident.state`)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kstorm.topology import KeyValueState
+from kstorm.trident.operations import Operation, TridentCollector
+from kstorm.trident.tuple import TridentTuple
+
+Key = Sequence[Any]
+"""The values of the group fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class KstormState:
+    """kstorm's own state: RocksDB and a changelog, each change in the transaction of the tuples that it comes from."""
+
+
+def kstorm_state() -> KstormState:
+    """The state to give to `persistent_aggregate` and `partition_persist`: exact, whatever dies."""
+    return KstormState()
+
+
+class MapState:
+    """A task's part of a state, by key (Storm's `MapState`); without group fields the one key is `()` (its `Snapshottable`)."""
+
+    def __init__(self, state: KeyValueState, show: Callable[[Any], Any] | None = None) -> None:
+        """`show` makes of a stored value what a reader is given."""
+        self._state, self._show = state, show
+
+    def get(self, key: Key = (), default: Any = None) -> Any:
+        """The value of a key, or `default`."""
+        value = self._state.get(text_of(key), default)
+        return value if self._show is None or value is default else self._show(value)
+
+    def multi_get(self, keys: Sequence[Key]) -> list[Any]:
+        """Of several; None where there is none."""
+        return [self.get(key) for key in keys]
+
+    def put(self, key: Key, value: Any) -> None:
+        """Sets a key. Raises as `KeyValueState.put`."""
+        self._state.put(text_of(key), value)
+
+    def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
+        """Sets several."""
+        for key, value in zip(keys, values, strict=True):
+            self.put(key, value)
+
+    def multi_update(self, keys: Sequence[Key], updates: Sequence[Callable[[Any], Any]]) -> list[Any]:
+        """Sets each to what its update makes of the value that there was, None if none; returns the new ones."""
+        values = [update(self.get(key)) for key, update in zip(keys, updates, strict=True)]
+        self.multi_put(keys, values)
+        return values
+
+    def delete(self, key: Key) -> Any:
+        """Removes a key; returns the value that it had, None if there was none."""
+        return self._state.delete(text_of(key))
+
+
+class StateUpdater(Operation):
+    """Changes a state by the tuples of a batch (Storm's `StateUpdater`)."""
+
+    def update_state(self, state: Any, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+        """What is emitted comes out of `new_values_stream`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define update_state")
+
+
+class QueryFunction(Operation):
+    """Asks a state (Storm's `QueryFunction`)."""
+
+    def batch_retrieve(self, state: Any, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
+        """An answer for each tuple, in their order."""
+        raise NotImplementedError(f"{type(self).__name__} does not define batch_retrieve")
+
+    def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
+        """Emits what the answer adds to the tuple."""
+        raise NotImplementedError(f"{type(self).__name__} does not define execute")
+
+
+class MapGet(QueryFunction):
+    """Adds the value of the key that the input fields are; None where there is none."""
+
+    def batch_retrieve(self, state: MapState, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
+        """See `QueryFunction.batch_retrieve`."""
+        return state.multi_get([tuple.values for tuple in tuples])
+
+    def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
+        """See `QueryFunction.execute`."""
+        collector.emit([result])
+
+
+def text_of(key: Key) -> str:
+    """A key as the state has it. One text is itself, so that people can ask for it; all else is a list in JSON, so 1 and "1" are
+    two."""
+    if len(key) == 1 and isinstance(key[0], str) and not key[0].startswith("["):
+        return key[0]
+    return msgspec.json.encode(list(key)).decode()

@@ -1,0 +1,307 @@
+"""Streams and what can be done to them (Storm's `Stream`, `GroupedStream` and `TridentState`)."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from kstorm.errors import TopologyError
+from kstorm.topology import Bolt, CustomStreamGrouping, Fields
+from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
+from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
+from kstorm.trident.making import adding, aggregating, combining, filtering, projecting, updating
+from kstorm.trident.operations import Filter, Function, as_filter, name_of
+from kstorm.trident.plan import (
+    BoltNode,
+    Node,
+    QueryNode,
+    RepartitionNode,
+    StateNode,
+    StepNode,
+    by_fields,
+    by_partial_key,
+    chosen,
+)
+from kstorm.trident.sink import json_bolt
+from kstorm.trident.state import KstormState, QueryFunction, StateUpdater
+from kstorm.trident.steps import (
+    CallStep,
+    PeekStep,
+    Picked,
+    Step,
+)
+from kstorm.trident.tuple import TridentTuple
+from kstorm.trident.updates import PersistUpdate
+
+if TYPE_CHECKING:
+    from kstorm.trident.topology import TridentTopology
+
+Names = Fields | Iterable[str] | str
+"""Field names."""
+_PARTIAL = "value"
+N = TypeVar("N", bound=Node)
+
+
+class _Written:
+    """What a user holds in the hand: the last of some operations."""
+
+    def __init__(self, topology: "TridentTopology", node: Node) -> None:
+        self._topology, self._node = topology, node
+
+    def name(self, id: str) -> Self:
+        """The id of the component that does the last operation: it is part of topics' names, so keep it. Without, it is made
+        of the operation's name."""
+        self._node.name = id
+        return self
+
+    def parallelism_hint(self, executors: int, tasks: int | None = None) -> Self:
+        """With how many processes the operations back to the last repartitioning begin, and how many tasks there are, for
+        ever; by default as many."""
+        self._node.hint, self._node.tasks = executors, tasks
+        return self
+
+    def _add(self, node: N) -> N:
+        self._topology.nodes.append(node)
+        return node
+
+
+class Stream(_Written):
+    """Tuples with the same fields."""
+
+    # Operations on tuples where they are.
+
+    def each(self, inputs: Any, operation: Any = None, outputs: Names = ()) -> "Stream":
+        """A `Function` adds the fields `outputs` to each tuple, a `Filter` keeps some.
+
+        `each(Fields("sentence"), Split(), Fields("word"))`.
+        `inputs` are the fields that it is given. A callable is given their values: with `outputs` it returns an iterable of what
+        to add, for one field its values, for several a tuple each; without, whether to keep the tuple.
+        """
+        names, new = Fields(inputs), Fields(outputs)
+        title = f"each({_listed(names)}, {name_of(operation)}"
+        if isinstance(operation, Filter) or (not isinstance(operation, Function) and not len(new)):
+            return self._step(f"{title})", operation, partial(filtering, as_filter(operation), names))
+        return self._step(f"{title} → {_listed(new)})", operation, partial(adding, operation, names, new))
+
+    def map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
+        """One tuple for each: the callable is given all values, and returns those of the fields `outputs`, which take the place of
+        what was there; without, of the same fields."""
+        return self._call("map", function, outputs, many=False)
+
+    def flat_map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
+        """As `map`; the callable returns any number of results."""
+        return self._call("flat_map", function, outputs, many=True)
+
+    def filter(self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None) -> "Stream":
+        """Keeps tuples: `filter(Fields("word"), FilterNull())`, or `filter(lambda word, count: count > 1)` of all values."""
+        keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
+        return self._step(f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names))
+
+    def peek(self, function: Callable[[TridentTuple], object]) -> "Stream":
+        """Shows each tuple to a callable, for looking at it; one that is tried again is shown again."""
+        return self._step(
+            f"peek({name_of(function)})", function, lambda fields: (fields, PeekStep(function, _all(fields)))
+        )
+
+    def project(self, *names: Names) -> "Stream":
+        """Leaves these fields, in this order."""
+        wanted = Fields(*names)
+        return self._step(f"project({_listed(wanted)})", "project", partial(projecting, wanted))
+
+    def partition_aggregate(self, *given: Any) -> "Stream":
+        """`partition_aggregate(inputs, aggregator, outputs)`, or without inputs: of each batch of each task one value, or what an
+        `Aggregator` emits. A batch is what comes in one piece, a frame, whose size is nobody's promise."""
+        inputs, aggregator, outputs = _aggregation(given)
+        step = partial(aggregating, aggregator, Fields(), inputs, outputs)
+        return self._step(f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step)
+
+    # Which task is next.
+
+    def shuffle(self) -> "Stream":
+        """To the tasks in turn."""
+        return self._repartition("shuffle", lambda fields: ShuffleGrouping())
+
+    def partition_by(self, *names: Names) -> "Stream":
+        """Equal values, same task."""
+        return self._repartition("partition_by", by_fields, Fields(*names))
+
+    def partial_key(self, *names: Names) -> "Stream":
+        """Each key's tuples to the less loaded of two tasks."""
+        return self._repartition("partial_key", by_partial_key, Fields(*names))
+
+    def global_(self) -> "Stream":
+        """All to the task with the lowest id (Storm's `global`)."""
+        return self._repartition("global", lambda fields: GlobalGrouping())
+
+    def batch_global(self) -> "Stream":
+        """All of a batch to one task; here always the same one, as a batch has no name that all tasks know."""
+        return self.global_()
+
+    def broadcast(self) -> "Stream":
+        """Every tuple to every task."""
+        return self._repartition("broadcast", lambda fields: AllGrouping())
+
+    def partition(self, grouping: CustomStreamGrouping) -> "Stream":
+        """To the tasks that a grouping of the user's chooses."""
+        return self._repartition(f"partition({name_of(grouping)})", lambda fields: CustomGrouping(grouping))
+
+    # Over many tuples.
+
+    def group_by(self, *names: Names) -> "GroupedStream":
+        """What follows is done for each group of equal values."""
+        return GroupedStream(self._topology, self._node, Fields(*names))
+
+    def aggregate(self, *given: Any) -> "Stream":
+        """As `partition_aggregate`, of all tasks: parts are combined in one task."""
+        return GroupedStream(self._topology, self._node, Fields()).aggregate(*given)
+
+    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+        """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: one value of all that ever came."""
+        return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(state, *given)
+
+    def partition_persist(
+        self, state: KstormState, inputs: Any, updater: StateUpdater, outputs: Names = ()
+    ) -> "TridentState":
+        """Has an updater change each task's part of a state; what it emits has the fields `outputs`."""
+        _check_state(state)
+        names, new = Fields(inputs), Fields(outputs)
+        node = StateNode(f"partition_persist({name_of(updater)})", [self._node], short=_short(updater))
+        node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
+        return TridentState(self._topology, self._add(node))
+
+    def state_query(self, state: "TridentState", inputs: Any, query: QueryFunction, outputs: Names) -> "Stream":
+        """Adds what a state answers: `state_query(counts, Fields("word"), MapGet(), Fields("count"))`. A tuple is asked in the
+        task that has its key: the values of `inputs`, as many as the state's group has."""
+        names, new = Fields(inputs), Fields(outputs)
+        title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
+        node = QueryNode(title, [self._node], state=state.node, query=query, inputs=names, added=new)
+        return Stream(self._topology, self._add(node))
+
+    # Where streams meet and end.
+
+    def merge(self, *others: "Stream") -> "Stream":
+        """This stream and others with as many fields, under this one's names."""
+        return self._topology.merge(self, *others)
+
+    def to_kafka(self, to: str | Bolt, key: str | None = None) -> None:
+        """Writes each tuple to a topic: a record of JSON with its fields, under the value of the field `key`, if one is named;
+        or to a `KafkaBolt` that says itself what it writes of these fields."""
+        bolt = json_bolt(to, key) if isinstance(to, str) else to
+        names = None if key is None else Fields(key)
+        group = (lambda fields: ShuffleGrouping()) if names is None else by_fields
+        node = RepartitionNode(f"by {key}", [self._node], names=names, grouping=group)
+        title = f"to_kafka({to!r})" if isinstance(to, str) else f"to_kafka({name_of(to)})"
+        self._add(BoltNode(title, [self._add(node)], short="sink", bolt=bolt))
+
+    def _step(self, title: str, operation: object, make: Callable[[Fields], tuple[Fields, Step]]) -> "Stream":
+        node = StepNode(title, [self._node], short=_short(operation), make=make)
+        return Stream(self._topology, self._add(node))
+
+    def _call(self, verb: str, function: Callable[..., Any], outputs: Names | None, *, many: bool) -> "Stream":
+        new = None if outputs is None else Fields(outputs)
+
+        def make(fields: Fields) -> tuple[Fields, Step]:
+            out = fields if new is None else new
+            return out, CallStep(function, _all(fields), len(out), many=many)
+
+        title = f"{verb}({name_of(function)}{'' if new is None else f' → {_listed(new)}'})"
+        return self._step(title, function if name_of(function) != "lambda" else verb, make)
+
+    def _repartition(self, title: str, grouping: Any, names: Fields | None = None) -> "Stream":
+        shown = title if names is None else f"{title}({_listed(names)})"
+        node = RepartitionNode(shown, [self._node], names=names, grouping=grouping)
+        return Stream(self._topology, self._add(node))
+
+
+class GroupedStream(_Written):
+    """A stream by groups of equal values."""
+
+    def __init__(self, topology: "TridentTopology", node: Node, groups: Fields) -> None:
+        super().__init__(topology, node)
+        self._groups = groups
+
+    def aggregate(self, *given: Any) -> Stream:
+        """`aggregate(inputs, aggregator, outputs)`, or without inputs: of each batch one tuple for each group, of its fields and
+        the value; or what an `Aggregator` emits for each group."""
+        inputs, aggregator, outputs = _aggregation(given)
+        node = self._add(self._by_group(self._parts(aggregator, inputs)))
+        title = f"aggregate({name_of(aggregator)} → {_listed(outputs)})"
+        step = StepNode(title, [node], short=_short(aggregator))
+        step.make = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        if isinstance(aggregator, CombinerAggregator):
+            step.make_of_parts = partial(combining, aggregator, self._groups, outputs)
+        return Stream(self._topology, self._add(step))
+
+    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+        """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: of each group one value of all that ever
+        came, kept in the state. `CombinerAggregator` or `ReducerAggregator`."""
+        _check_state(state)
+        inputs, aggregator, outputs = _aggregation(given)
+        if isinstance(aggregator, Aggregator):
+            raise TopologyError(
+                f"persistent_aggregate with the Aggregator {name_of(aggregator)}: what it keeps is no value; give a "
+                "CombinerAggregator or a ReducerAggregator, or use partition_persist"
+            )
+        before = self._add(self._by_group(self._parts(aggregator, inputs)))
+        title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
+        node = StateNode(title, [before], short=_short(aggregator), groups=self._groups)
+        node.make = partial(updating, aggregator, self._groups, inputs, outputs)
+        return TridentState(self._topology, self._add(node))
+
+    def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
+        """Combines what a batch has of each group before it travels, if the aggregator can."""
+        if not isinstance(aggregator, CombinerAggregator):
+            return self._node
+        outputs = Fields(_spare(_PARTIAL, self._groups))
+        make = partial(aggregating, aggregator, self._groups, inputs, outputs, is_partial=True)
+        title = f"combine({name_of(aggregator)})"
+        return self._add(StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True))
+
+    def _by_group(self, node: Node) -> RepartitionNode:
+        if len(self._groups):
+            return RepartitionNode(f"group_by({_listed(self._groups)})", [node], names=self._groups, grouping=by_fields)
+        return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
+
+
+class TridentState(_Written):
+    """A state that a stream updates."""
+
+    @property
+    def node(self) -> StateNode:
+        """The operation."""
+        assert isinstance(self._node, StateNode)
+        return self._node
+
+    def new_values_stream(self) -> Stream:
+        """A tuple for each group that a batch has changed: its fields and the new value."""
+        return Stream(self._topology, self._node)
+
+
+def _check_state(state: object) -> None:
+    if not isinstance(state, KstormState):
+        raise TopologyError(f"the state is {state!r}: give kstorm_state()")
+
+
+def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
+    """Inputs, if there are some, aggregator, outputs."""
+    if len(given) not in (2, 3):
+        raise TopologyError(f"an aggregation takes [inputs], aggregator, outputs, and was given {len(given)} arguments")
+    inputs, aggregator, outputs = given if len(given) == 3 else (None, *given)
+    return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)
+
+
+def _all(fields: Fields) -> Picked:
+    return Picked(fields, fields)
+
+
+def _spare(name: str, taken: Fields) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _listed(fields: Fields) -> str:
+    return ", ".join(fields)
+
+
+def _short(operation: object) -> str:
+    return operation if isinstance(operation, str) else name_of(operation)

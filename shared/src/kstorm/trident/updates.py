@@ -1,0 +1,136 @@
+"""How batches change a state, and how it is asked."""
+
+from typing import Any, Protocol
+
+from kstorm.topology import Fields, KeyValueState
+from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
+from kstorm.trident.operations import Operation
+from kstorm.trident.state import MapState, QueryFunction, StateUpdater
+from kstorm.trident.steps import Batch, Gathered, Picked, Row, combined, joined, reduced
+
+_NONE: Any = object()
+
+
+class Update(Protocol):
+    """What a state does with a batch of its stream."""
+
+    @property
+    def operation(self) -> Operation:
+        """Whose life is the task's."""
+        ...
+
+    @property
+    def output(self) -> Fields:
+        """The fields of what comes out."""
+        ...
+
+    def begin(self, state: KeyValueState) -> None:
+        """The task has its state."""
+        ...
+
+    def show(self, value: Any) -> Any:
+        """What a query is given for a stored value."""
+        ...
+
+    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+        """Changes the state; what comes out of it."""
+        ...
+
+
+class AggregateUpdate:
+    """Of `persistent_aggregate`: each group's value is one with what it was."""
+
+    def __init__(
+        self,
+        aggregator: CombinerAggregator | ReducerAggregator,
+        groups: Picked,
+        picked: Picked,
+        output: Fields,
+        *,
+        partial: bool,
+    ) -> None:
+        """`partial`: rows are the group's fields and a value that was combined upstream."""
+        self.operation: CombinerAggregator | ReducerAggregator = aggregator
+        self.output = output
+        self._groups, self._picked, self._partial = groups, picked, partial
+
+    def begin(self, state: KeyValueState) -> None:
+        """See `Update.begin`."""
+        self._state = MapState(state)
+
+    def show(self, value: Any) -> Any:
+        """See `Update.show`."""
+        return self.operation.result(value) if isinstance(self.operation, CombinerAggregator) else value
+
+    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+        """All values are made before one is stored."""
+        if self._partial:
+            last = {row[:-1]: position for row, position in zip(rows, positions, strict=True)}
+        else:
+            last = {self._groups.values(row): position for row, position in zip(rows, positions, strict=True)}
+        values = self._values(rows)
+        self._state.multi_put(list(values), list(values.values()))
+        return [(*key, self.show(value)) for key, value in values.items()], [last[key] for key in values]
+
+    def _values(self, rows: list[Row]) -> dict[Row, Any]:
+        operation = self.operation
+        if isinstance(operation, ReducerAggregator):
+            return reduced(operation, rows, self._groups, self._picked, self._current)
+        fresh = joined(operation, rows) if self._partial else combined(operation, rows, self._groups, self._picked)
+        return {key: self._with_stored(operation, key, value) for key, value in fresh.items()}
+
+    def _with_stored(self, operation: CombinerAggregator, key: Row, value: Any) -> Any:
+        stored = self._state.get(key, _NONE)
+        return value if stored is _NONE else operation.combine(stored, value)
+
+    def _current(self, key: Row) -> Any:
+        stored = self._state.get(key, _NONE)
+        return self.operation.init() if stored is _NONE else stored  # type: ignore[call-arg]
+
+
+class PersistUpdate:
+    """Of `partition_persist`: what a `StateUpdater` does."""
+
+    def __init__(self, updater: StateUpdater, picked: Picked, output: Fields) -> None:
+        self.operation: StateUpdater = updater
+        self.output = output
+        self._picked = picked
+
+    def begin(self, state: KeyValueState) -> None:
+        """See `Update.begin`."""
+        self._state = MapState(state)
+
+    def show(self, value: Any) -> Any:
+        """See `Update.show`."""
+        return value
+
+    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+        """See `Update.run`."""
+        gathered = Gathered(self.operation, len(self.output))
+        gathered.position = positions[-1]
+        self.operation.update_state(self._state, [self._picked.tuple(row) for row in rows], gathered)
+        return gathered.batch
+
+
+class Query:
+    """Of `state_query`."""
+
+    def __init__(self, function: QueryFunction, picked: Picked, width: int, output: Fields) -> None:
+        """`width`: how many fields it adds; `output`: all that come out."""
+        self.operation: QueryFunction = function
+        self.output = output
+        self._picked, self._width = picked, width
+
+    def begin(self, state: KeyValueState, update: Update) -> None:
+        """The task has its state, which `update` changes."""
+        self._state = MapState(state, update.show)
+
+    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+        """The rows, each with what its answer adds."""
+        tuples = [self._picked.tuple(row) for row in rows]
+        answers = self.operation.batch_retrieve(self._state, tuples)
+        gathered = Gathered(self.operation, self._width)
+        for row, position, tuple, answer in zip(rows, positions, tuples, answers, strict=True):
+            gathered.before, gathered.position = row, position
+            self.operation.execute(tuple, answer, gathered)
+        return gathered.batch

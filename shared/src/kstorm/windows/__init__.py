@@ -1,0 +1,19 @@
+"""Windows of tuples, by number and by time (Storm's windowed bolts)."""
+
+from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
+from kstorm.windows.collector import WindowCollector
+from kstorm.windows.extents import Count, Duration
+from kstorm.windows.join import JoinBolt
+from kstorm.windows.settings import LATE_TUPLE
+from kstorm.windows.window import TupleWindow
+
+__all__ = [
+    "LATE_TUPLE",
+    "Count",
+    "Duration",
+    "JoinBolt",
+    "StatefulWindowedBolt",
+    "TupleWindow",
+    "WindowCollector",
+    "WindowedBolt",
+]

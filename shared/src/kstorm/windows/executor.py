@@ -1,0 +1,169 @@
+"""The bolt that a windowed bolt runs in: keeps tuples, moves time, shows windows (Storm's `WindowedBoltExecutor`)."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kstorm.topology import (
+    BasicOutputCollector,
+    Config,
+    KeyValueState,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
+from kstorm.topology.context import CLOCK
+from kstorm.windows.collector import WindowCollector
+from kstorm.windows.extents import Count
+from kstorm.windows.kept import ALL, Kept
+from kstorm.windows.manager import WindowManager, time_of
+from kstorm.windows.part import StatePart
+from kstorm.windows.settings import LATE_TUPLE, WindowSettings
+from kstorm.windows.watermark import Watermark
+
+if TYPE_CHECKING:
+    from kstorm.windows.bolt import WindowedBolt
+
+
+class WindowedBoltExecutor(StatefulBasicBolt):
+    """Windows live in its state under `w/`, the state of a `StatefulWindowedBolt` under `s/`.
+
+    A tuple is done when it is in the state. So a window is as safe as any state, costs no replay when its process dies, and may
+    be longer than a message's timeout; what is emitted of it hangs on nothing.
+    """
+
+    def __init__(self, bolt: "WindowedBolt", settings: WindowSettings) -> None:
+        settings.check()
+        self.bolt, self._settings = bolt, settings
+        self._collector = WindowCollector()
+        self._stale = False  # whether what is in memory is of an execution that was taken back
+        self._windows = self._late = 0
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Those of the bolt, and the stream of late tuples."""
+        self.bolt.declare_output_fields(declarer)
+        if self._settings.late is not None:
+            declarer.declare_stream(self._settings.late, LATE_TUPLE)
+
+    def get_component_configuration(self) -> dict[str, Any]:
+        """Ticks, by which time moves."""
+        return {"topology_tick_tuple_freq_secs": self._settings.tick_secs} | self.bolt.get_component_configuration()
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        """Prepares the bolt."""
+        super().prepare(config, context)
+        clock: Callable[[], float] = context.resources.get(CLOCK, time.time)
+        self._clock = clock
+        self.bolt.prepare(config, context, self._collector)
+
+    def init_state(self, state: KeyValueState) -> None:
+        """Takes up the windows where they were."""
+        super().init_state(state)
+        self._kept = Kept(state, self.context.get_component_output_fields)
+        self._restore()
+        begin = getattr(self.bolt, "init_state", None)
+        if begin is not None:
+            begin(StatePart(state, "s/"))
+
+    def cleanup(self) -> None:
+        """Ends the bolt."""
+        self.bolt.cleanup()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Windows shown, tuples that came too late, and the bolt's own."""
+        return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}
+
+    def problem(self) -> Exception | None:
+        """The bolt's."""
+        return self.bolt.problem()
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        """Keeps a tuple; with a tick, or with enough tuples, shows the windows that end."""
+        with self._execution():
+            now = self._now()
+            if tuple.is_tick:
+                if self._settings.timestamp is not None and not self._watermark.advance(now):
+                    return
+                self._show(now, collector)
+                return
+            self._take([(tuple, self._time(tuple, now))], now, collector)
+            if self._settings.timestamp is None and self._manager.is_full_with(0):
+                self._show(now, collector)
+
+    def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
+        """Keeps many; those that would have something emitted are executed one by one."""
+        with self._execution():
+            now = self._now()
+            timed = [(tuple, self._time(tuple, now)) for tuple in batch.tuples()]
+            if self._settings.timestamp is None:
+                if self._manager.is_full_with(len(timed)):
+                    return NotImplemented
+            elif any(time <= self._watermark.at for _, time in timed):
+                return NotImplemented
+            self._take(timed, now, collector)
+        return None
+
+    def _take(self, timed: Sequence[tuple[Tuple, int]], now: int, collector: BasicOutputCollector) -> None:
+        for each, at in timed:
+            if self._settings.timestamp is not None:
+                if at <= self._watermark.at:
+                    self._take_late(each, collector)
+                    continue
+                self._watermark.note(each.source_task, at, now)
+            self._manager.add(at, each)
+        self._store()
+
+    def _take_late(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        self._late += 1
+        if self._settings.late is not None:
+            found = {"component": tuple.source_component, "stream": tuple.source_stream, "values": tuple.as_dict()}
+            collector.emit([found], self._settings.late)
+
+    def _show(self, now: int, collector: BasicOutputCollector) -> None:
+        until = self._watermark.at
+        if self._settings.timestamp is None:
+            until = ALL if isinstance(self._settings.slide, Count) else now
+        self._collector.current = collector
+        try:
+            for window in self._manager.due(until):
+                self.bolt.execute(window)
+                self._windows += 1
+        finally:
+            self._collector.current = None
+            self._store()  # at least once, nothing is taken back
+
+    def _time(self, tuple: Tuple, now: int) -> int:
+        """Of a tuple. Raises `FrameError` if it says none that is one."""
+        extractor = self._settings.timestamp
+        return self._manager.time_for(now) if extractor is None else time_of(extractor(tuple))
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    @contextmanager
+    def _execution(self) -> Iterator[None]:
+        """What fails is taken back: the state by who runs the bolt, what is in memory by reading it anew."""
+        if self._stale:
+            self._restore()
+        self._stale = True
+        yield
+        self._stale = False
+
+    def _restore(self) -> None:
+        settings = self._settings
+        assert settings.length is not None
+        assert settings.slide is not None
+        self._watermark = Watermark(
+            0 if settings.lag is None else settings.lag.ms, None if settings.idle is None else settings.idle.ms
+        )
+        self._manager = WindowManager(self._kept, settings.length, settings.slide)
+        meta = self._kept.meta()
+        if meta is not None:
+            self._watermark.restore(meta[0])
+            self._manager.restore(meta[1])
+
+    def _store(self) -> None:
+        self._kept.put_meta([self._watermark.stored(), self._manager.stored()])

@@ -1,0 +1,79 @@
+"""How long a window is, and how far it moves: by tuples or by time (Storm's `BaseWindowedBolt.Count` and `Duration`)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kstorm.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many tuples. Raises `ConfigError` if that is none."""
+
+    tuples: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tuples, int) or isinstance(self.tuples, bool) or self.tuples < 1:
+            raise ConfigError(f"Count({self.tuples!r}): a window has a whole number of tuples, at least 1")
+
+    def __str__(self) -> str:
+        return f"{self.tuples} tuples"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """So many milliseconds. Raises `ConfigError` if that is none."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ms, int) or isinstance(self.ms, bool) or self.ms < 1:
+            raise ConfigError(f"Duration({self.ms!r}): it is a whole number of milliseconds, at least 1")
+
+    @classmethod
+    def of(cls, ms: int) -> "Duration":
+        """Milliseconds."""
+        return cls(ms)
+
+    @classmethod
+    def seconds(cls, seconds: float) -> "Duration":
+        """Seconds."""
+        return cls(round(seconds * 1000))
+
+    @classmethod
+    def minutes(cls, minutes: float) -> "Duration":
+        """Minutes."""
+        return cls.seconds(60 * minutes)
+
+    @classmethod
+    def hours(cls, hours: float) -> "Duration":
+        """Hours."""
+        return cls.minutes(60 * hours)
+
+    @classmethod
+    def days(cls, days: float) -> "Duration":
+        """Days of 24 hours."""
+        return cls.hours(24 * days)
+
+    def __str__(self) -> str:
+        return f"{self.ms / 1000:g} s"
+
+
+Extent = Count | Duration
+
+
+def extent(given: Extent | timedelta) -> Extent:
+    """Raises `ConfigError` if it is none."""
+    if isinstance(given, timedelta):
+        return Duration.seconds(given.total_seconds())
+    if not isinstance(given, Extent):
+        raise ConfigError(f"{given!r} is no extent of a window: give Count(100), Duration.seconds(5) or a timedelta")
+    return given
+
+
+def duration(given: Duration | timedelta) -> Duration:
+    """Raises `ConfigError` if it is none."""
+    found = extent(given)
+    if not isinstance(found, Duration):
+        raise ConfigError(f"{given!r} is no time: give Duration.seconds(5) or a timedelta")
+    return found

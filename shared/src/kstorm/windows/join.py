@@ -1,0 +1,124 @@
+"""Joins tuples of several streams by equal fields, within a window (Storm's `JoinBolt`).
+
+joined = (
+    JoinBolt("orders", "id")
+    .join("payments", "order", prior="orders")
+    .left_join("customers", "name", prior="orders", prior_field="customer")
+    .select("id", "payments:at", "customers:city")
+    .with_tumbling_window(Duration.minutes(1))
+)
+bolt = builder.set_bolt("joined", joined).fields_grouping("orders", "id").fields_grouping("payments", "order")
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+from kstorm.errors import TopologyError
+from kstorm.topology import DEFAULT_STREAM, OutputFieldsDeclarer, Tuple
+from kstorm.windows.bolt import WindowedBolt
+from kstorm.windows.window import TupleWindow
+
+Row = dict[str, Tuple]
+"""What was joined so far, by source."""
+
+
+class _Join(NamedTuple):
+    source: str
+    field: str
+    prior: str
+    prior_field: str
+    is_left: bool
+
+
+class JoinBolt(WindowedBolt):
+    """Of each window every combination of tuples whose fields are equal. A source is a component; with `by_stream` a stream."""
+
+    def __init__(self, source: str, field: str, *, by_stream: bool = False) -> None:
+        self._first, self._fields = source, {source: field}
+        self._by_stream = by_stream
+        self._joins: list[_Join] = []
+        self._selected: list[str] = []
+        self._stream = DEFAULT_STREAM
+
+    def join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
+        """Tuples whose `field` is that of a tuple of `prior`, a source that is joined already: by the field that it was joined
+        by, or by `prior_field`, which Storm has not. Raises `TopologyError` if `prior` is none, or `source` is one."""
+        return self._add(source, field, prior, prior_field, is_left=False)
+
+    def left_join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
+        """As `join`; what has no partner stays, and has None in the fields of `source`."""
+        return self._add(source, field, prior, prior_field, is_left=True)
+
+    def select(self, *fields: str) -> Self:
+        """The fields that come out, under the names given here: `"city"` of the first source that has it, `"customers:city"` of one
+        source, `"customers:address.city"` within a map."""
+        self._selected = [name.strip() for field in fields for name in field.split(",")]
+        return self
+
+    def with_output_stream(self, stream: str) -> Self:
+        """The stream to emit on."""
+        self._stream = stream
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """What is selected. Raises `TopologyError` if nothing is, or of a source that is not joined."""
+        if not self._selected:
+            raise TopologyError("a JoinBolt without fields: call select")
+        for name in self._selected:
+            source, found, _ = name.partition(":")
+            if found:
+                self._check(source)
+        declarer.declare_stream(self._stream, self._selected)
+
+    def execute(self, window: TupleWindow) -> None:
+        """Emits a tuple for each combination."""
+        by_source: dict[str, list[Tuple]] = defaultdict(list)
+        for tuple in window:
+            by_source[tuple.source_stream if self._by_stream else tuple.source_component].append(tuple)
+        rows: list[Row] = [{self._first: tuple} for tuple in by_source[self._first]]
+        for join in self._joins:
+            rows = list(_joined(rows, join, by_source[join.source]))
+        for row in rows:
+            self.collector.emit([_value(row, name) for name in self._selected], stream=self._stream)
+
+    def _add(self, source: str, field: str, prior: str, prior_field: str | None, *, is_left: bool) -> Self:
+        self._check(prior)
+        if source in self._fields:
+            raise TopologyError(f"a JoinBolt joins {source!r} twice: join each source once")
+        self._joins.append(_Join(source, field, prior, prior_field or self._fields[prior], is_left))
+        self._fields[source] = field
+        return self
+
+    def _check(self, source: str) -> None:
+        if source not in self._fields:
+            raise TopologyError(f"a JoinBolt has not joined {source!r}: so far it has {', '.join(self._fields)}")
+
+
+def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterable[Row]:
+    partners: dict[Any, list[Tuple]] = defaultdict(list)
+    for tuple in tuples:
+        partners[_key(tuple[join.field])].append(tuple)
+    for row in rows:
+        prior = row.get(join.prior)
+        found = [] if prior is None else partners.get(_key(prior[join.prior_field]), [])
+        yield from ({**row, join.source: tuple} for tuple in found)
+        if join.is_left and not found:
+            yield row
+
+
+def _key(value: Any) -> Any:
+    """Equal values are equal, and 1 is not True; what cannot be a key is taken by its text."""
+    return type(value), value if value.__hash__ is not None else repr(value)
+
+
+def _value(row: Row, name: str) -> Any:
+    source, found, path = name.partition(":")
+    first, *inner = (path if found else name).split(".")
+    for each in [source] if found else row:
+        if each in row and first in row[each]:
+            value = row[each][first]
+            for step in inner:
+                value = value.get(step) if isinstance(value, dict) else None
+            return value
+    return None

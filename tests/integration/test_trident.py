@@ -1,0 +1,37 @@
+"""Streams on real servers: whatever is killed, each word counts once."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from tests.integration.engine import running
+
+TEXT = [f"one two w{number % 7}" for number in range(6_000)]
+
+
+def test_the_tutorials_word_count_is_exact(
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through a kill of each kind of process, amid the work: totals are the truth, and each has one record."""
+    with running("streams", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        names = [worker.name for worker in engine.processes.workers]
+        assert {name.rpartition("-")[0] for name in names} == {"acker", "sentences", "split", "count", "sink"}
+        share = len(TEXT) // (len(names) + 1)
+        for number, name in enumerate(names):
+            engine.produce(TEXT[number * share : (number + 1) * share])
+            engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+            engine.worker(name).process.kill()
+            engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
+        engine.produce(TEXT[len(names) * share :])
+        engine.await_done("sentences")
+        records = [(record["word"], record["count"]) for record in engine.records()]
+    assert max(Counter(records).values()) == 1
+    assert {word: max(count for of, count in records if of == word) for word, _ in records} == Counter(
+        word for sentence in TEXT for word in sentence.split()
+    )

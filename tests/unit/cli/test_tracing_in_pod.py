@@ -1,0 +1,98 @@
+"""`kstorm probe`, `export-traces` and `trace --otlp` by a kubeconfig alone: what a pod is told, and what none is for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstorm.cli import otlp
+from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kubernetes_stub import KubernetesStub
+from tests.unit.cli.conftest import Command
+
+SPOUT = "wc-sentences-0"
+COLLECTOR = "http://collector.monitoring:4318"
+
+
+@pytest.fixture(autouse=True)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with a word count."""
+    with from_kubeconfig(tmp_path, monkeypatch) as stub:
+        yield stub
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["probe"], "probe --topology=wordcount --timeout=60.0 --"),
+        (
+            ["probe", "--source", "lines", "--trace", "--timeout", "5"],
+            "probe --topology=wordcount --source=lines --message={marker} --expect={marker} --trace --timeout=5.0 --",
+        ),
+        (
+            ["probe", "--source", "lines", "--sink", "words", "--message", "a {marker}"],
+            "probe --topology=wordcount --source=lines --sink=words --message=a {marker} --expect={marker} --timeout=60.0 --",
+        ),
+        (
+            ["export-traces", "--otlp", COLLECTOR, "--since", "1h", "--slower-than", "2s"],
+            f"export-traces --topology=wordcount --otlp={COLLECTOR} --since=1h --slower-than=2s --most=100 --limit-mb=512 --",
+        ),
+        (
+            ["trace", "lines/3/17", "--otlp", COLLECTOR],
+            f"trace --since=10m --otlp={COLLECTOR} --limit-mb=2048 --within=60 -- lines/3/17",
+        ),
+    ],
+)
+def test_a_spouts_pod_does_it(cluster: KubernetesStub, kstorm: Command, words: list[str], command: str) -> None:
+    """With the options as they were given; it has the topology's code, servers and logins."""
+    code, _, complaint = kstorm(*words, "--topology", "wordcount")
+    assert (code, given(cluster)) == (0, [(SPOUT, command)]), complaint
+
+
+@pytest.mark.parametrize("words", [["export-traces"], ["trace", "lines/3/17"]])
+def test_no_other_pod_sends(cluster: KubernetesStub, kstorm: Command, words: list[str]) -> None:
+    """Only a spout's image has the library for it; an acker's is no help then."""
+    cluster.pods = [pod for pod in cluster.pods if pod["metadata"]["name"] != SPOUT]
+    code, _, complaint = kstorm(*words, "--topology", "wordcount", "--otlp", COLLECTOR)
+    assert (code, cluster.commands) == (2, [])
+    assert complaint.startswith("kstorm: no spout of 'wordcount' has a pod that is ready")
+    assert "acker" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--follow"], "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod"),
+        (["--headers-file", "a"], "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of"),
+        (["--slower-than", "2"], "--slower-than 2: give a time such as 500ms, 2s or 1m"),
+        (
+            ["--otlp", "http://localhost:4318"],
+            "--otlp http://localhost:4318: a pod of the topology sends, for which that",
+        ),
+        (["--topology", "a:b"], "--bootstrap and MODULE:ATTR are for a topology here"),
+    ],
+)
+def test_what_a_pod_is_not_for(cluster: KubernetesStub, kstorm: Command, words: list[str], said: str) -> None:
+    """It is refused here, with what to do, and nothing is run there."""
+    everything = ["--otlp", COLLECTOR, "--topology", "wordcount", "--namespace", "streams", *words]
+    code, _, complaint = kstorm("export-traces", *everything)
+    assert (code, cluster.commands, complaint.count("\n")) == (2, [], 1)
+    assert complaint.startswith(f"kstorm: {said}")
+
+
+def test_a_collector_of_this_machine_is_not_the_pods(cluster: KubernetesStub, kstorm: Command) -> None:
+    """One tree would be sent to the pod itself just as well."""
+    code, _, complaint = kstorm("trace", "lines/3/17", "--topology", "wordcount", "--otlp", "http://127.0.0.1:4318")
+    assert (code, cluster.commands) == (2, [])
+    assert complaint.startswith("kstorm: --otlp http://127.0.0.1:4318: a pod of the topology sends")
+
+
+def test_an_image_without_the_library(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which has it."""
+    monkeypatch.setattr(otlp, "MISSING", True)
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "kafka:9092")  # as in a pod
+    code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR)
+    assert (code, complaint.count("\n")) == (2, 1)
+    assert (
+        "pip install 'kstorm[otel]', or run it where the image is made FROM a kstorm-spout of this release" in complaint
+    )

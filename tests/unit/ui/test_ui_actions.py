@@ -1,0 +1,198 @@
+"""What forms mean, what is remembered of what was done, and whose it was; without servers."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kstorm.core.dead_letters import DeadLetter
+from kstorm.errors import ConfigError, ControlError
+from kstorm.inspect.letters import Left, Numbered
+from kstorm.runtime.service.settings import Settings
+from kstorm_ui import acting, meant, offers, ordered
+from kstorm_ui.asked import Asked
+from kstorm_ui.collector import Collector
+from kstorm_ui.deeds import MOST_KEPT, Deed, Deeds
+from kstorm_ui.meant import meant_by
+from kstorm_ui.preview import form_text
+from kstorm_ui.settings import ACTIONS, from_environment
+from kstorm_ui.site import Site
+from kstorm_ui.sources.letters import Found
+from kstorm_ui.state import TopologyState
+from tests.ui.server import MadeUp, topology
+
+SETTINGS = Settings(topology="", bootstrap_servers="nowhere:1")
+
+
+@pytest.fixture
+def state() -> TopologyState:
+    """A topology that somebody looked at."""
+    source = MadeUp(topology("shop", {"lines": "spout"}, [], bootstrap="nowhere:1"))
+    collector = Collector(source)
+    collector._learn(collector._ask())
+    return collector.memories["shop"].state
+
+
+@pytest.fixture
+def site() -> Site:
+    """Of a page that may do everything, on this machine."""
+    return Site(Collector(MadeUp()), True, frozenset(ACTIONS))
+
+
+def test_actions_are_named_by_a_value() -> None:
+    """With commas between; by default none is, and a name that there is not is refused."""
+    assert from_environment({}).actions == frozenset()
+    assert from_environment({"KSTORM_UI_ACTIONS": "drain, replay"}).actions == {"drain", "replay"}
+    with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'kill, replya': give some of activate,deactivate"):
+        from_environment({"KSTORM_UI_ACTIONS": "replya,drain,kill"})
+
+
+def test_who_edits_sees_values() -> None:
+    """So that has to be said too."""
+    with pytest.raises(ConfigError, match="set KSTORM_UI_SHOW_VALUES=true, or leave it out"):
+        from_environment({"KSTORM_UI_ACTIONS": "edit"})
+    assert from_environment({"KSTORM_UI_ACTIONS": "edit", "KSTORM_UI_SHOW_VALUES": "true"}).actions == {"edit"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "said"),
+    [
+        ("drain", {"timeout": "-1"}, "timeout: '-1' is no number"),
+        ("drain", {"timeout": "nan"}, "timeout: 'nan' is no number"),
+        ("drain", {"timeout": "1e99"}, "timeout: '1e99' is no number"),
+        ("replay", {"limit": "0"}, "limit: '0': give a whole number from 1"),
+        ("replay", {"limit": "1.5"}, "limit: '1.5': give a whole number from 1"),
+        ("replay", {"rate": "0"}, "rate: '0': give 0.001 a second or more"),
+        ("replay", {"number": "٣"}, "number: '٣' is no number of a letter"),
+        ("replay", {"until": "-1"}, "until: '-1' is no number of a letter"),
+        ("discard", {}, "Which letters"),
+        ("discard", {"kind": "failed"}, "Which letters"),
+        ("edit", {"value": "x"}, "Which letter"),
+    ],
+)
+def test_what_cannot_be_meant(site: Site, state: TopologyState, verb: str, fields: dict[str, str], said: str) -> None:
+    """The field is named, and what may be given."""
+    with pytest.raises(ConfigError, match=said):
+        ordered.ordered(site, state, verb, fields, "anna")
+
+
+def test_what_a_form_means(site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers, its note, and a value with lines that end as they did before a browser sent them."""
+    given: list[Any] = []
+    for name in ("replay", "edit", "drain"):
+        monkeypatch.setattr(acting, name, lambda *words, **more: given.append((words[1:], more)))
+    ordered.ordered(site, state, "drain", {"timeout": " 2.5 "}, "anna")
+    fields = {"rate": "50", "limit": "3", "note": " mended ", "stages": "on", "kind": "failed", "until": "9"}
+    assert ordered.ordered(site, state, "replay", fields, "anna").what == "kind failed"
+    ordered.ordered(site, state, "edit", {"number": "7", "value": "a\r\nb\n"}, "anna")
+    assert given[0] == ((2.5,), {})
+    assert given[1] == ((meant_by(fields),), {"rate": 50.0, "limit": 3, "note": "mended", "by_stages": True})
+    assert given[2][0] == (state.outline, 7, b"a\nb\n", "")
+
+
+def test_letters_that_come_later_are_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form says up to which it was shown."""
+    letter = DeadLetter(topology="shop", component="lines", task=0, reason="failed", kind="failed")
+    there = [Numbered(number, letter) for number in (1, 4, 9)]
+    monkeypatch.setattr(meant, "letters_of", lambda *_: Found(there, False))
+    monkeypatch.setattr(meant, "read_letters", lambda *_: Left(there))
+    shown = meant_by({"kind": "failed"}).upto(4)
+    assert meant_by(shown.fields) == shown
+    assert [one.number for one in shown.letters(SETTINGS, "shop")] == [1, 4]
+    assert [one.number for one in meant_by({"number": "9"}).letters(SETTINGS, "shop")] == [9]
+    assert meant_by({"number": "9"}).query == "?number=9"
+    for fields in ({"number": "2"}, {"kind": "timed_out"}):
+        with pytest.raises(ControlError, match="has no dead letter that is meant"):
+            meant_by(fields).letters(SETTINGS, "shop")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(b"a\nb", "a\nb"), (None, ""), (b"\xff", None), (b"a\r\nb", None), ("\u202ea".encode(), None), (b"\0", None)],
+)
+def test_a_form_holds_only_what_it_gives_back(value: bytes | None, text: str | None) -> None:
+    """What it would change is not put into it."""
+    assert form_text(value) == text
+
+
+def test_discarding_many_is_offered_for_a_group() -> None:
+    """And only what the page may do."""
+    assert offers.on_letters(frozenset(ACTIONS), "") == ["replay"]
+    assert offers.on_letters(frozenset(ACTIONS), "d487") == ["replay", "discard"]
+    assert offers.on_letter(frozenset({"edit"})) == ["edit"]
+    assert offers.on_topology(frozenset()) == []
+    assert all(map(offers.about, ACTIONS))
+
+
+class Held:
+    """An act that goes on until it is released."""
+
+    def __init__(self, outcome: Callable[[], str] = lambda: "all is well") -> None:
+        self.released, self._outcome = threading.Event(), outcome
+
+    def __call__(self, deed: Deed) -> str:
+        deed.wait(lambda: "" if self.released.is_set() else "3 in flight", 60)
+        return self._outcome()
+
+
+def test_one_of_a_kind_at_a_time() -> None:
+    """Of a topology; another kind, and another topology, may go on."""
+    deeds, held = Deeds(), Held()
+    deed = deeds.start("shop", "drain", "", "anna", held)
+    with pytest.raises(ControlError, match=r"anna has begun to drain at .* UTC, and that is under way"):
+        deeds.start("shop", "drain", "", "bert", held)
+    others = [deeds.start("shop", "replay", "", "bert", held), deeds.start("mill", "drain", "", "bert", held)]
+    held.released.set()
+    assert all(each.over.wait(60) for each in (deed, *others))
+    assert (deed.state, deed.said) == ("done", "all is well")
+    assert deeds.start("shop", "drain", "", "bert", held).over.wait(60)
+    assert [each.who for each in deeds.of("shop")] == ["bert", "bert", "anna"]
+
+
+def test_the_last_twenty_are_kept() -> None:
+    """And what is under way."""
+    deeds, held = Deeds(), Held()
+    first = deeds.start("shop", "drain", "", "anna", held)
+    for number in range(MOST_KEPT + 5):
+        assert deeds.start("shop", "replay", str(number), "anna", lambda deed: "").over.wait(60)
+    assert len(deeds.of("shop")) == MOST_KEPT + 1
+    assert deeds.of("shop")[-1] is first
+    held.released.set()
+
+
+def test_what_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """A mistake of the page's own is in its log."""
+
+    def refuse() -> str:
+        raise ControlError("the spout has died")
+
+    ended = threading.Event()
+    deeds, held = Deeds(ended.set), Held(refuse)
+    held.released.set()
+    deed = deeds.start("shop", "drain", "", "anna", held)
+    assert deed.over.wait(60)
+    assert (deed.state, deed.said) == ("failed", "the spout has died")
+    assert ended.wait(60)
+    broken = deeds.start("shop", "drain", "", "anna", lambda deed: str(1 // 0))
+    assert broken.over.wait(60)
+    assert broken.said == "ZeroDivisionError: the page's log has more of it"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_at_the_pages_end_nobody_waits_on() -> None:
+    """It is said, so that it can be noted."""
+    deeds, held = Deeds(), Held()
+    deed = deeds.start("shop", "drain", "", "anna", held)
+    deeds.close()
+    assert deed.over.is_set()
+    assert (deed.state, deed.said) == ("failed", "the page has ended meanwhile; 3 in flight")
+
+
+async def test_what_was_changed_is_asked_anew() -> None:
+    """The answer before it was kept for seconds else."""
+    asked, answers = Asked(1), iter(range(3))
+    assert await asked.answer("letters", lambda: next(answers)) == (0, "")
+    assert await asked.answer("letters", lambda: next(answers)) == (0, "")
+    asked.forget()
+    assert await asked.answer("letters", lambda: next(answers)) == (1, "")

@@ -1,0 +1,89 @@
+"""Joins within a window, after the examples of Storm's page on joins."""
+
+from typing import Any
+
+import pytest
+
+from kstorm.errors import TopologyError
+from kstorm.testing import BoltTester
+from kstorm.windows import Count, JoinBolt
+
+INPUTS: dict[Any, list[str]] = {"orders": ["id", "who"], "payments": ["order", "cents"], "people": ["name", "home"]}
+
+
+def joined(join: JoinBolt, *tuples: tuple[str, list[Any]], stream: str = "default") -> list[list[Any]]:
+    """What comes of one window of these."""
+    tester = BoltTester(join.with_tumbling_window(Count(len(tuples))), inputs=INPUTS)
+    for source, values in tuples:
+        tester.give(values, source)
+    assert tester.errors == []
+    return sorted(tester.emitted(stream), key=repr)
+
+
+ALL = (
+    ("payments", [1, 500]),
+    ("orders", [1, "ann"]),
+    ("payments", [1, 700]),
+    ("orders", [2, "bob"]),
+    ("people", ["ann", {"city": "Ulm"}]),
+    ("payments", [9, 1]),
+)
+
+
+def test_every_combination_of_equal_fields() -> None:
+    join = JoinBolt("orders", "id").join("payments", "order", "orders").select("id, who, payments:cents")
+    assert joined(join, *ALL) == [[1, "ann", 500], [1, "ann", 700]]
+
+
+def test_what_has_no_partner_stays_in_a_left_join() -> None:
+    join = JoinBolt("orders", "id").left_join("payments", "order", "orders").select("id", "cents")
+    assert joined(join, *ALL) == [[1, 500], [1, 700], [2, None]]
+
+
+def test_three_sources_and_a_field_within_a_map() -> None:
+    """The third is joined by another field of the first."""
+    join = JoinBolt("orders", "id").join("payments", "order", "orders")
+    join.left_join("people", "name", "orders", prior_field="who").select("cents", "people:home.city", "home.street")
+    assert joined(join, *ALL) == [[500, "Ulm", None], [700, "Ulm", None]]
+
+
+def test_a_partner_of_a_partner_that_is_not_there() -> None:
+    join = JoinBolt("orders", "id").left_join("payments", "order", "orders")
+    join.left_join("people", "name", "payments", prior_field="cents").select("id", "people:name")
+    assert joined(join, ("orders", [1, "ann"]), ("people", ["ann", {}])) == [[1, None]]
+
+
+def test_one_is_not_true_and_maps_can_be_keys() -> None:
+    join = JoinBolt("orders", "id").join("payments", "order", "orders").select("who", "cents")
+    found = joined(
+        join, ("orders", [1, "a"]), ("payments", [True, 5]), ("orders", [{"x": 1}, "b"]), ("payments", [{"x": 1}, 6])
+    )
+    assert found == [["b", 6]]
+
+
+def test_a_stream_to_emit_on() -> None:
+    join = JoinBolt("orders", "id").join("payments", "order", "orders").select("id").with_output_stream("both")
+    assert joined(join, *ALL, stream="both") == [[1], [1]]
+
+
+def test_by_streams() -> None:
+    inputs: dict[Any, list[str]] = {("in", "left"): ["k"], ("in", "right"): ["k"]}
+    join = JoinBolt("left", "k", by_stream=True).join("right", "k", "left").select("left:k")
+    tester = BoltTester(join.with_tumbling_window(Count(2)), inputs=inputs)
+    tester.give([1], ("in", "left"))
+    tester.give([1], ("in", "right"))
+    assert tester.emitted() == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: JoinBolt("a", "x").join("b", "y", "c"), "has not joined 'c': so far it has a"),
+        (lambda: JoinBolt("a", "x").join("b", "y", "a").join("b", "y", "a"), "joins 'b' twice"),
+        (lambda: JoinBolt("orders", "id"), "without fields: call select"),
+        (lambda: JoinBolt("orders", "id").select("people:name"), "has not joined 'people'"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(TopologyError, match=said):
+        joined(make(), ("orders", [1, "ann"]))
