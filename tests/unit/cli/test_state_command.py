@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import pytest
 
-from kstorm.cli import askable
+from kstorm.cli import askable, state_client
 from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.client import StateClient
 from kstorm.errors import ConfigError, ControlError, OverdueError, TopologyError
@@ -210,6 +210,21 @@ def test_of_two_that_have_a_task_the_newer_one_is_believed(bolt: Bolt) -> None:
         bolt.offsets = {old: 5, new: 9}
         (found,) = client().find("count", "the")
         assert found.as_of.offset == 9
+
+
+def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the one that had it goes on to answer: after some seconds it is looked who has it now."""
+    task = bolt.put("the", 3) - FIRST
+    asking = client()
+    (old,) = bolt.places[task]
+    bolt.offsets = {old: 5}
+    assert asking.find("count", "the")[0].as_of.offset == 5
+    (new,) = {"wc-count-0", "wc-count-1"} - {old}
+    bolt.places[task] = bolt.at_work[task] = {old, new}
+    monkeypatch.setattr(state_client, "_FRESH_SECS", 3600.0)
+    assert asking.find("count", "the")[0].as_of.offset == 5, "nobody looks at each question"
+    monkeypatch.setattr(state_client, "_FRESH_SECS", 0.0)
+    assert asking.find("count", "the")[0].as_of.offset == 6
 
 
 @pytest.mark.parametrize(

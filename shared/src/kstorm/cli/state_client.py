@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -23,6 +24,7 @@ from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 0.2
+_FRESH_SECS: Final = 5.0  # a process that was cut off goes on to answer: others are looked for all the same
 _PAGE: Final = 1000
 _ELSEWHERE: Final = 421
 _MOST_CHARACTERS: Final = 7000  # of a query; services read lines of 8190
@@ -61,7 +63,9 @@ class StateClient:
         self._headers = {LOGIN_HEADER: token} if token else {}
         self._patience = patience
         self._outline: Outline | None = None
-        self._homes: dict[str, Sequence[tuple[Process, Sequence[int]]]] = {}
+        self._homes: dict[
+            str, tuple[float, Sequence[tuple[Process, Sequence[int]]]]
+        ] = {}  # with when that was looked at
 
     def get(self, component: str, key: str, default: Any = None, *, by: Sequence[Any] | None = None) -> Any:
         """The value of a key, or `default`. See `find`; raises `ControlError` besides if several tasks have the key."""
@@ -171,8 +175,8 @@ class StateClient:
         return [process for process, tasks in self._home(component) if index in tasks]
 
     def _home(self, component: str) -> Sequence[tuple[Process, Sequence[int]]]:
-        known = self._homes.get(component)
-        if known is None:
+        seen, known = self._homes.get(component, (-inf, ()))
+        if time.monotonic() - seen > _FRESH_SECS:
             processes = self._askable.processes(component)
             pages = ask_each(processes, "status")
             known = [
@@ -180,7 +184,7 @@ class StateClient:
                 for process, page in zip(processes, pages, strict=True)
                 if page is not None
             ]
-            self._homes[component] = known
+            self._homes[component] = time.monotonic(), known
         return known
 
     def _known(self) -> Outline:
