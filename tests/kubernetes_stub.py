@@ -30,6 +30,8 @@ class KubernetesStub(HttpStub):
         self.autoscalers: list[Object] = []
         self.pages: dict[str, Object] = {}
         """`/status` by pod."""
+        self.on_page: Callable[[str, str, dict[str, str]], tuple[int, Any] | None] = lambda pod, page, query: None
+        """Answers for a pod's page, by its path and query; None: as `pages` says."""
         self.lines: dict[str, list[str]] = {}
         """Logs by pod."""
         self.past_lines: dict[str, list[str]] = {}
@@ -175,13 +177,16 @@ class KubernetesStub(HttpStub):
         name, _, port = where["name"].partition(":")
         for each in found:
             if each["metadata"]["name"] == name:
-                return self._one(each, method, sub, port, query, body)
+                rest = (where["sub"] or "").removeprefix(sub).removeprefix("/")
+                return self._one(each, method, sub, rest, port, query, body)
         return _status(404, f'{kind} "{name}" not found')
 
     def _one(
-        self, found: Object, method: str, sub: str, port: str, query: dict[str, str], body: Object
+        self, found: Object, method: str, sub: str, page_name: str, port: str, query: dict[str, str], body: Object
     ) -> tuple[int, Any]:
         name = found["metadata"]["name"]
+        if sub == "proxy" and (answered := self.on_page(name, page_name, query)) is not None:
+            return answered
         if sub == "proxy":
             page = self.pages.get(name) if port == "6066" else None
             return (

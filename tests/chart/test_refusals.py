@@ -83,6 +83,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "components.split has a podDisruptionBudget and may have one replica",
     ),
     ("minimal", {"image": {"tag": "latest"}}, "has an image of the tag latest"),
+    ("minimal", {"stateQueries": {"enabled": True}}, "stateQueries.enabled needs a token: name a Secret with one"),
     ("minimal", {"test": {"source": "sentences"}}, "test needs both source and sink, or neither"),
     ("prod", {"test": {"message": "hello"}}, "test.expect has {marker}, but test.message has not"),
     ("minimal", {"test": {"message": "a {marker}"}}, "test.source and test.sink do not say where"),

@@ -20,6 +20,7 @@ CANARY = "canary-Pa55"
 UNREADABLE = {
     "KSTORM_KAFKA_PROPERTIES": (f'{{"sasl.password": "{CANARY}', f'{{"sasl.password": ["{CANARY}"]}}', CANARY),
     "KSTORM_ZOOKEEPER_AUTH": (CANARY, f"digest:{CANARY}", f"plain:her:{CANARY}", f"digest:her:{CANARY} two"),
+    "KSTORM_STATE_TOKEN": (CANARY, f"{CANARY} and more"),
 }
 """What is no setting at all, as a variable and as a file."""
 UNUSABLE = (
@@ -47,6 +48,7 @@ ASK_KUBERNETES = (
     ("restart", "words"),
     ("logs", "words"),
     ("kill", "words", "--yes"),
+    ("state", "get", "words", "count", "the"),
 )
 
 

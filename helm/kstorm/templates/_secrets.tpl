@@ -39,6 +39,11 @@ is; or its value has a login, a password or a private key in it.
 {{- toJson $wrong -}}
 {{- end -}}
 
+{{/* The Secret with the token of those who ask for the state, and its key, as JSON: the page's if there is no other. */}}
+{{- define "kstorm.stateToken" -}}
+{{- ternary .Values.stateQueries.existingSecret .Values.ui.existingSecret (ne .Values.stateQueries.existingSecret.name "") | toJson -}}
+{{- end -}}
+
 {{- define "kstorm.validateSecrets" -}}
 {{- $wrong := list -}}
 {{- $into := "put it into the Secret that %s names" -}}

@@ -9,6 +9,9 @@
 {{- if .Values.pipeline.enabled -}}
 {{- $wrong = concat $wrong (include "kstorm.validatePipeline" . | fromJsonArray) -}}
 {{- end -}}
+{{- if and .Values.stateQueries.enabled (not (include "kstorm.stateToken" . | fromJson).name) -}}
+{{- $wrong = append $wrong "stateQueries.enabled needs a token: name a Secret with one in stateQueries.existingSecret.name, or in ui.existingSecret.name" -}}
+{{- end -}}
 {{- with .Values.ui -}}
 {{- if and .enabled (not .existingSecret.name) (not .userHeader) -}}
 {{- $wrong = append $wrong "ui.enabled needs a login: name a Secret with a token in ui.existingSecret.name, or the header of a proxy in front in ui.userHeader" -}}

@@ -30,7 +30,7 @@ from tests.sim.exactly_once.world import expect_counts, expect_once, rows
 from tests.sim.schedule import Report, ViolationError
 
 _MESSAGES = 6
-_BOLT = "count"
+BOLT = "count"
 _ROUNDS = 12  # seconds of calm, at most
 _HEIRS: tuple[Heir, ...] = ("stranger", "namesake", "others")
 _DISKS: tuple[DiskFate, ...] = ("kept", "kept", "lost", "old")
@@ -54,8 +54,10 @@ class Tally(StatefulBasicBolt):
         self._trouble.maybe()
 
 
-def explore_small_world(seed: int, tell: Callable[[str], None] = untold) -> Report:
-    """Runs the schedule of a seed. Raises `ViolationError`."""
+def explore_small_world(
+    seed: int, tell: Callable[[str], None] = untold, look: Callable[[LocalCluster], object] = lambda cluster: None
+) -> Report:
+    """Runs the schedule of a seed, and looks at it after each step among faults. Raises `ViolationError`."""
     random = Random(f"small {seed}")
     steps = random.choice((30, 60, 120))
     report = Report(seed, _MESSAGES, steps=steps)
@@ -63,7 +65,7 @@ def explore_small_world(seed: int, tell: Callable[[str], None] = untold) -> Repo
         try:
             cluster.disturb(unanswered=random.choice((0.0, 0.3)))
             _world(cluster).sluggish = random.choice((0.0, 0.95))
-            report.faults = _among_faults(cluster, random, steps)
+            report.faults = _among_faults(cluster, random, steps, look)
             _in_calm(cluster)
             _reckon(cluster)
         except (ViolationError, KstormError) as error:
@@ -82,17 +84,20 @@ def _topology(random: Random) -> Topology:
     trouble = Trouble(Random(random.random()), random.choice((0.0, 0.3)))
     builder = TopologyBuilder("small", config)
     builder.set_spout("messages", Messages([list(range(_MESSAGES))]))
-    bolt = builder.set_bolt(_BOLT, Tally(trouble), random.choice((1, 2))).set_num_tasks(2)
+    bolt = builder.set_bolt(BOLT, Tally(trouble), random.choice((1, 2))).set_num_tasks(2)
     bolt.fields_grouping("messages", "key")
-    builder.set_bolt("counted", End()).shuffle_grouping(_BOLT)
+    builder.set_bolt("counted", End()).shuffle_grouping(BOLT)
     return builder.build()
 
 
-def _among_faults(cluster: LocalCluster, random: Random, steps: int) -> Counter[str]:
+def _among_faults(
+    cluster: LocalCluster, random: Random, steps: int, look: Callable[[LocalCluster], object]
+) -> Counter[str]:
     struck: Counter[str] = Counter()
     for _ in range(steps):
         for _ in range(random.randint(1, 8)):
             cluster.step()
+            look(cluster)
         struck[_strike(cluster, _victim(cluster, random), random)] += 1
     return struck
 
@@ -101,10 +106,10 @@ def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
     """Does one thing, to this process if to any, and says what."""
     faults: list[tuple[str, int, Callable[[], object]]] = [
         ("nothing", 40, lambda: None),
-        ("epoch", 30, lambda: cluster.begin_checkpoint(_BOLT)),
-        ("kill", 4, lambda: cluster.crash(_BOLT, number, random.choice(_DISKS))),
-        ("zombie", 8, lambda: cluster.pause(_BOLT, number, random.choice(_HEIRS), random.random() < 0.7)),
-        ("scale", 8, lambda: cluster.scale(_BOLT, random.randint(1, 2))),
+        ("epoch", 30, lambda: cluster.begin_checkpoint(BOLT)),
+        ("kill", 4, lambda: cluster.crash(BOLT, number, random.choice(_DISKS))),
+        ("zombie", 8, lambda: cluster.pause(BOLT, number, random.choice(_HEIRS), random.random() < 0.7)),
+        ("scale", 8, lambda: cluster.scale(BOLT, random.randint(1, 2))),
         ("time", 10, lambda: cluster.advance_time(0.1, run=False)),
         ("stall", 3, lambda: cluster.stall(*(cluster.any_place(random) or ("none", 0)))),
         ("heal", 6, cluster.heal),
@@ -116,7 +121,7 @@ def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
 
 def _victim(cluster: LocalCluster, random: Random) -> int:
     """A process that is amid a transaction, if there is one."""
-    processes = cluster.processes(_BOLT)
+    processes = cluster.processes(BOLT)
     amid = [number for number, process in enumerate(processes) if process.transacting is not None]
     return random.choice(amid or range(len(processes)))
 
@@ -134,7 +139,7 @@ def _in_calm(cluster: LocalCluster) -> None:
 
 
 def _world(cluster: LocalCluster) -> World:
-    return cluster.processes(_BOLT)[0].world
+    return cluster.processes(BOLT)[0].world
 
 
 def _reckon(cluster: LocalCluster) -> None:

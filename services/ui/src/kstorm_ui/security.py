@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kstorm.cli.who import operator
 from kstorm.errors import ConfigError
+from kstorm.runtime.own_machine import is_own
 from kstorm_ui.forms import fields_of
-from kstorm_ui.settings import is_own
 
 COOKIE: Final = "kstorm_ui"
 _MOST_NAME: Final = 200

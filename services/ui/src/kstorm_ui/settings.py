@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.errors import ConfigError
+from kstorm.runtime.own_machine import is_own
 from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 DEFAULT_PORT: Final = 8480
@@ -105,8 +106,3 @@ def settings_of(bootstrap: str, zookeeper: str) -> Settings | None:
     if bootstrap:
         return Settings(topology="", bootstrap_servers=bootstrap, zookeeper=zookeeper)
     return with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
-
-
-def is_own(host: str) -> bool:
-    """Whether only this machine reaches it."""
-    return host in ("localhost", "::1") or host.startswith("127.")

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from kstorm.cli import activation, dlq, offsets, topology
+from kstorm.cli import activation, dlq, offsets, state, topology
 from kstorm.cli.causes import causes
 from kstorm.cli.consume import consume
 from kstorm.cli.events import events
@@ -40,6 +40,7 @@ app = typer.Typer(
 app.add_typer(topology.app, name="topology")
 app.add_typer(offsets.app, name="offsets")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(state.app, name="state")
 for verb in (
     values,
     flux_schema,

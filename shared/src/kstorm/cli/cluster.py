@@ -6,7 +6,7 @@ A refusal, or a cluster that cannot be reached, is a `ControlError` in one line.
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -47,7 +47,7 @@ class Cluster:
         self.namespace = namespace
         self.context = context
         """Of the kubeconfig; empty for a pod's own cluster."""
-        self._host = api.configuration.host
+        self._api, self._host = api, api.configuration.host
         self._apps, self._core = client.AppsV1Api(api), client.CoreV1Api(api)
         self._autoscaling = client.AutoscalingV2Api(api)
 
@@ -106,6 +106,32 @@ class Cluster:
             except ValueError:
                 return None
             return found if isinstance(found, dict) else None
+        return None
+
+    def question(
+        self, pod: Pod, name: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[int, dict[str, Any]] | None:
+        """The same with a query and headers of ours, and whatever status the pod answers with. None if it does not."""
+        from kubernetes.client import ApiException
+
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}:{WEB_PORT}/proxy/{name}"
+        request = self._api.param_serialize(
+            "GET",
+            path,
+            query_params=list(query.items()),
+            header_params={"Accept": "*/*", **headers},
+            auth_settings=["BearerToken"],
+        )
+        with self._errors(absent=(404, 500, 502, 503, 504)):
+            answer = self._api.call_api(*request, _request_timeout=_STATUS_PATIENCE)
+            content = answer.read()
+            try:
+                found = json.loads(content)
+            except ValueError:
+                return None
+            if isinstance(found, dict) and found.get("kind") != "Status":
+                return answer.status, found
+            raise ApiException.from_response(http_resp=answer, body=None, data=None)
         return None
 
     def scale(self, workload: Workload, replicas: int) -> None:

@@ -80,6 +80,8 @@ class OutlineEdge(msgspec.Struct, frozen=True, omit_defaults=True):
     target: str
     grouping: str = ""
     """In words, `fields word`."""
+    grouped_by: Sequence[str] = ()
+    """The fields of a fields grouping."""
 
 
 class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):

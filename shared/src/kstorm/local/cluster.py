@@ -5,6 +5,7 @@ and scaled, and it comes back as a container would.
 """
 
 import json
+import os
 import sys
 import time
 import urllib.error
@@ -170,6 +171,7 @@ class LocalProcesses:
             "KSTORM_DATA_DIR": str(self.data_directory(name)),
             "KSTORM_WEB_HOST": "127.0.0.1",
             "KSTORM_WEB_PORT": str(port),
+            "KSTORM_STATE_QUERIES": os.environ.get("KSTORM_STATE_QUERIES", "true"),  # told to this machine alone
             "PYTHONUNBUFFERED": "1",
             **self.environment,
             **self.environment_of.get(name, {}),

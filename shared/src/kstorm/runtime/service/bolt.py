@@ -21,6 +21,7 @@ from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.tally import Totals
 from kstorm.runtime.store.left import left_error, read_left
+from kstorm.runtime.store.stored_state import StoredState
 from kstorm.runtime.store.tables import RecoveringTable
 from kstorm.runtime.store.task_store import TaskStore
 from kstorm.topology import Topology
@@ -65,6 +66,8 @@ class BoltDriver(Driver[BoltEngine]):
             changelog = self.engine.changelog
             table = RecoveringTable(app, name, changelog, tasks, self.settings, self.log, check_row)
             self._store = TaskStore(table, changelog, self.log)
+            if self.engine.stateful:
+                self.stored = StoredState(self._store)
 
     async def before_join(self) -> None:
         """Opens the writer of checkpoints if the bolt has state. Else looks whether it has been exactly once before."""

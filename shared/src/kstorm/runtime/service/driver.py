@@ -31,6 +31,7 @@ from kstorm.runtime.service.performing import E, Performer
 from kstorm.runtime.service.postmarks import postmarks
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.service.standby import Standby
+from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
@@ -51,6 +52,8 @@ class Driver(Performer[E]):
     """The topics that there were when the process began."""
     from_committed = False
     """Whether a task that has no committed offset ends the process."""
+    stored: StoredState | None = None
+    """The state that the user's component keeps, as it is stored; None if it keeps none."""
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(topology)

@@ -1,4 +1,4 @@
-"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`, `/topology`."""
+"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`, `/topology`. Those of state are in `state_pages`."""
 
 from typing import Any
 

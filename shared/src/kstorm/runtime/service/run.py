@@ -18,6 +18,7 @@ from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.outage import begin_anew_if_cut_off, wait_for_kafka
 from kstorm.runtime.service.pages import add_pages
 from kstorm.runtime.service.settings import Settings, from_environment
+from kstorm.runtime.service.state_pages import add_state_pages
 from kstorm.topology import Topology
 
 MakeDriver = Callable[[Settings, Topology, logs.Logger], Driver[Any]]
@@ -44,6 +45,7 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     app = make_app(f"{topology.name}-{settings.component or kind}", settings, driver)
     driver.use_app(app)
     add_pages(app, driver)
+    add_state_pages(app, driver)
     gc.collect()
     gc.freeze()  # what is loaded by now lives as long as the process: no collection needs to look at it again
     run_worker(app, driver, loop)

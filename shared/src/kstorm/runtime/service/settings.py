@@ -11,13 +11,15 @@ from typing import Any, Literal
 from kstorm.errors import ConfigError, TopologyError
 from kstorm.flux import load_file
 from kstorm.references import Kind, find, is_file
+from kstorm.runtime.own_machine import is_own
 from kstorm.runtime.service import secrets
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.service.scale import number_of
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls, parse_tls
 from kstorm.topology import Topology
 
-_SECRETS = ("kafka_properties", "zookeeper_auth")  # may be given by file
+_SECRETS = ("kafka_properties", "zookeeper_auth", "state_token")  # may be given by file
+_TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,13 @@ class Settings:
 
     web_port: int = 6066
     """Port of the same."""
+
+    state_queries: bool = False
+    """Whether `/state` tells what stateful bolts keep. Where others than this machine reach it, `state_token` is needed too."""
+
+    state_token: str = field(default="", repr=False)
+    """What those who ask for the state have to give, 16 characters or more, or in the file that `KSTORM_STATE_TOKEN_FILE` names.
+    Empty: nothing, and this machine alone is answered."""
 
     replication_factor: int = 1
     """Replication of the topics that `ensure_topics` creates."""
@@ -130,7 +139,12 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
         raise ConfigError(
             "KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute, or as a YAML file"
         )
-    return with_or_without_topology(environ)
+    settings = with_or_without_topology(environ)
+    if settings.state_queries and not settings.state_token and not is_own(settings.web_host):
+        raise ConfigError(
+            f"KSTORM_STATE_QUERIES is true, and others reach KSTORM_WEB_HOST={settings.web_host}: set KSTORM_STATE_TOKEN_FILE"
+        )
+    return settings
 
 
 def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
@@ -182,7 +196,7 @@ def _parse(name: str, variable: str, text: str) -> object:
                     f"{variable} is {text!r}: it must be a whole number, 0 to make no source or sink topics"
                 )
             return int(text)
-        case "leave_on_stop":
+        case "leave_on_stop" | "state_queries":
             return _one_of(variable, text.lower(), ("true", "false")) == "true"
         case "data_dir":
             return Path(text)
@@ -190,6 +204,8 @@ def _parse(name: str, variable: str, text: str) -> object:
             return secrets.properties(variable, text)
         case "zookeeper_auth":
             return secrets.zookeeper_auth(variable, text)
+        case "state_token":
+            return _token(variable, text)
         case "zookeeper_tls":
             return parse_tls(text)
         case "log_level":
@@ -200,6 +216,14 @@ def _parse(name: str, variable: str, text: str) -> object:
             if not text.strip():
                 raise ConfigError(f"{variable} is empty: set it or remove it")
             return text
+
+
+def _token(variable: str, text: str) -> str:
+    """Is never quoted."""
+    token = text.strip()
+    if len(token) < _TOKEN_CHARACTERS or not re.fullmatch("[!-~]+", token):
+        raise ConfigError(f"{variable}: give a token of {_TOKEN_CHARACTERS} characters or more, ASCII without spaces")
+    return token
 
 
 def _one_of(variable: str, text: str, allowed: tuple[str, ...]) -> str:

@@ -1,11 +1,15 @@
 """What a driver needs of a table, whatever keeps it."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from confluent_kafka import Message
 
 from kstorm.core.engine.effects import Pair
+from kstorm.core.recovery import Copy
+
+AT_ONCE: Final = 500
+"""Pairs that are in memory at a time, if nobody says another number."""
 
 
 class Opened(NamedTuple):
@@ -32,8 +36,12 @@ class StateBackend(Protocol):
         """The stored value of a key; None if there is none."""
         ...
 
-    def items(self, partition: int, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair whose key is not before `start`, by key, read as it is asked for."""
+    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+        """Every stored pair whose key is not before `start`, by key, so many at a time as it is asked for them."""
+        ...
+
+    def copy(self, partition: int) -> Copy | None:
+        """How far what is stored of a partition includes its changelog; None while it is not open, or not brought up to date."""
         ...
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:

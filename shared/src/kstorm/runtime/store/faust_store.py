@@ -25,6 +25,7 @@ from rocksdict import WriteBatch
 from kstorm.core.recovery import Copy
 from kstorm.errors import StorageError
 from kstorm.runtime.service.app import ChannelApp
+from kstorm.runtime.store.backend import AT_ONCE
 
 _OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's defaults would take gigabytes
     "driver": "rocksdict",
@@ -36,7 +37,6 @@ _OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's
 }
 _COPY_KEY: Final = b"\xffkstorm copy"  # no key of a table is this one: a state's are UTF-8, a ledger's digits
 _FORMAT: Final = 1
-_ITEMS_AT_ONCE: Final = 500
 _LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5  # a process that is ending may hold the files for a while
 
 Pair = tuple[bytes, bytes | None]
@@ -82,7 +82,7 @@ class FaustStore:
         value: bytes | None = self._db(partition).get(key)  # without `_blaming_disk`, which would double its cost
         return value
 
-    def items(self, partition: int, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterator[tuple[bytes, bytes]]:
         """Every pair whose key is not before `start`.
 
         Between those read at once there is no open iterator, which would keep the database open."""
@@ -90,9 +90,9 @@ class FaustStore:
         skips: bytes | None = None
         while True:
             with self._blaming_disk(partition):
-                found = list(islice(self._db(partition).items(from_key=after), _ITEMS_AT_ONCE))
+                found = list(islice(self._db(partition).items(from_key=after), at_once))
             yield from ((key, value) for key, value in found if key != skips and key != _COPY_KEY)
-            if len(found) < _ITEMS_AT_ONCE:
+            if len(found) < at_once:
                 return
             after = skips = found[-1][0]
 

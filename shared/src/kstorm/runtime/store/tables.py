@@ -18,7 +18,7 @@ from kstorm.runtime.kafka.checkpoints import Pair
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.store.backend import Opened
+from kstorm.runtime.store.backend import AT_ONCE, Opened
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore
 
@@ -63,9 +63,13 @@ class RecoveringTable:
         """See `StateBackend.get`."""
         return self._store.get(partition, key)
 
-    def items(self, partition: int, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
+    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
         """See `StateBackend.items`."""
-        return self._store.items(partition, start)
+        return self._store.items(partition, start, at_once)
+
+    def copy(self, partition: int) -> Copy | None:
+        """See `StateBackend.copy`."""
+        return self._copies.get(partition)
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:
         """See `StateBackend.keep`."""

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Changes, Keep, Transact
+from kstorm.core.recovery import Copy
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.kafka.records import record_of
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.metrics import Sample
-from kstorm.runtime.store.backend import Opened, StateBackend
+from kstorm.runtime.store.backend import AT_ONCE, Opened, StateBackend
 
 
 class TaskStore:
@@ -25,6 +26,7 @@ class TaskStore:
         self._opening: dict[int, asyncio.Future[Opened]] = {}
         self._began = 0.0  # the wall clock when the last transaction began
         self._fenced: Iterable[int] = ()  # the tasks whose offsets it had: if it was accepted, they were this process's
+        self._current: dict[int, float] = {}  # by task, the beginning of the last checkpoint
         self._writer: CheckpointWriter
 
     def lend(self, writer: CheckpointWriter) -> None:
@@ -54,9 +56,14 @@ class TaskStore:
         """The stored value of a key; None if there is none."""
         return self._table.get(task, key)
 
-    def items(self, task: int, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair of a task whose key is not before `start`."""
-        return self._table.items(task, start)
+    def items(self, task: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+        """Every stored pair of a task whose key is not before `start`, so many in memory at a time."""
+        return self._table.items(task, start, at_once)
+
+    def copy(self, task: int) -> Copy | None:
+        """See `StateBackend.copy`; with the beginning of the last checkpoint, whether it changed something of this task or not."""
+        copy = self._table.copy(task)
+        return copy and copy._replace(current=max(copy.current, self._current.get(task, 0.0)))
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
         """Writes a checkpoint; returns the changelog's offset that it reaches, by task."""
@@ -72,10 +79,12 @@ class TaskStore:
         for task in self._fenced:
             if task not in effect.reached:
                 self._table.renew(task, self._began)
+            self._current[task] = self._began
 
     def close(self, task: int) -> None:
         """Lets go of the files of a task."""
         self._table.close(task)
+        self._current.pop(task, None)
 
     def end(self) -> None:
         """Waits for the transaction under way."""

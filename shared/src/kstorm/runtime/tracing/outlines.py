@@ -19,7 +19,7 @@ def outline(topology: Topology) -> Outline:
         topology.name,
         list(_components(topology)),
         [
-            OutlineEdge(each.component, each.stream, bolt.id, in_words(each.grouping))
+            OutlineEdge(each.component, each.stream, bolt.id, in_words(each.grouping), _grouped_by(each.grouping))
             for bolt in topology.bolts
             for each in bolt.inputs
         ],
@@ -35,6 +35,10 @@ def in_words(grouping: Grouping) -> str:
     if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
         return f"{words} {', '.join(grouping.fields)}"
     return words
+
+
+def _grouped_by(grouping: Grouping) -> list[str]:
+    return list(grouping.fields) if isinstance(grouping, FieldsGrouping) else []
 
 
 def _components(topology: Topology) -> Iterator[OutlineComponent]:

@@ -1,0 +1,133 @@
+"""Topologies whose processes can be asked for their pages: of this machine, or of a namespace on Kubernetes."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from kstorm.cli.cluster import WEB_PORT, Cluster, is_named, open_cluster
+from kstorm.cli.finding import find as find_workloads
+from kstorm.cli.workloads import Pod
+from kstorm.errors import ConfigError, ControlError
+from kstorm.inspect.outline import Outline, parse_outline
+from kstorm.runtime.asking import Answer, question
+from kstorm.runtime.running import RunningTopology, find, runs
+
+AT_ONCE: Final = 16
+
+
+class Process(Protocol):
+    """One of a topology."""
+
+    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
+        """What it answers; None if it does not. Raises `ControlError` if it may not be asked."""
+        ...
+
+
+class Askable(Protocol):
+    """A topology. Raises `ControlError` if it is not there."""
+
+    def outline(self) -> Outline:
+        """Its wiring. Raises `ControlError` if nobody tells it."""
+        ...
+
+    def processes(self, component: str) -> Sequence[Process]:
+        """Those of a component, as of now."""
+        ...
+
+
+def open_askable(name: str, place: Path | None, namespace: str | None, context: str | None) -> Askable:
+    """The topology of that name: from the folder of a run if `place` names one or it runs on this machine, else on Kubernetes.
+
+    Raises `ConfigError` if both are named, `ControlError` if there is neither.
+    """
+    far = namespace is not None or context is not None
+    if place is not None and far:
+        raise ConfigError(
+            "a folder of runs is of this machine, a namespace or a context of Kubernetes: give one or the other"
+        )
+    if place is not None or (not far and any(each.name == name for each in find(runs()))):
+        return OnThisMachine(place or runs(), name)
+    if not far and not is_named():
+        raise ControlError(
+            f"no topology {name!r} runs from {runs()} ({_names(runs())}), and there is no kubeconfig: name the folder of its run"
+        )
+    return OnKubernetes(open_cluster(namespace, context), name)
+
+
+class _ByAddress(NamedTuple):
+    url: str
+
+    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
+        return question(self.url, page, query, headers)
+
+
+class _ByProxy(NamedTuple):
+    """By the API server, so from wherever that can be reached."""
+
+    cluster: Cluster
+    pod: Pod
+
+    def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
+        return self.cluster.question(self.pod, page, query, headers)
+
+
+class OnThisMachine:
+    """What `./run topology` or `./run demo` run; `place` is the folder of a run, or of several."""
+
+    def __init__(self, place: Path, name: str) -> None:
+        self._place, self._name = place, name
+
+    def outline(self) -> Outline:
+        """See `Askable`."""
+        return self._find().topology
+
+    def processes(self, component: str) -> Sequence[Process]:
+        """See `Askable`."""
+        return [_ByAddress(worker.url) for worker in self._find().workers if worker.component == component]
+
+    def _find(self) -> RunningTopology:
+        for each in find(self._place):
+            if each.name == self._name:
+                return each
+        raise ControlError(f"there is no topology {self._name!r} that runs from {self._place} ({_names(self._place)})")
+
+
+class OnKubernetes:
+    """A topology of a namespace. From a pod of the cluster its pods are asked by their addresses, else by the API server."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster, self._name = cluster, name
+
+    def outline(self) -> Outline:
+        """See `Askable`."""
+        workloads = find_workloads(self._cluster, self._name)
+        for workload in workloads:
+            for process in map(self._process, self._cluster.pods(workload)):
+                answer = process.ask("topology", {}, {})
+                found = None if answer is None else parse_outline(answer[1])
+                if found is not None:
+                    return found
+        raise ControlError(f"no pod of {self._name!r} tells its wiring: see `kstorm topology status {self._name}`")
+
+    def processes(self, component: str) -> Sequence[Process]:
+        """See `Askable`."""
+        workloads = [each for each in find_workloads(self._cluster, self._name) if each.id == component]
+        return [self._process(pod) for workload in workloads for pod in self._cluster.pods(workload)]
+
+    def _process(self, pod: Pod) -> Process:
+        if self._cluster.context or not pod.address:
+            return _ByProxy(self._cluster, pod)
+        host = f"[{pod.address}]" if ":" in pod.address else pod.address
+        return _ByAddress(f"http://{host}:{WEB_PORT}")
+
+
+def ask_each(processes: Sequence[Process], page: str) -> Sequence[dict[str, Any] | None]:
+    """The same page of several, side by side; None of one that has no such page."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(lambda process: process.ask(page, {}, {}), processes))
+    return [None if answer is None else answer[1] for answer in answers]
+
+
+def _names(place: Path) -> str:
+    return ", ".join(sorted(each.name for each in find(place))) or "nothing does"

@@ -1,0 +1,153 @@
+"""`kstorm state get|scan`: what the stateful bolts of a running topology keep; on this machine, or on Kubernetes.
+
+kstorm state get wordcount count the
+kstorm state get wordcount count the --follow
+kstorm state scan wordcount count --prefix th --namespace streams
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+
+from kstorm.cli.finding import Context, Name, Namespace
+from kstorm.cli.options import with_options
+from kstorm.cli.state_client import StateClient
+from kstorm.errors import ConfigError
+from kstorm.inspect.asked import Found
+from kstorm.inspect.words import clock
+from kstorm.printable import printable
+from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.terminal import Screen
+
+app = typer.Typer(help="What the stateful bolts of a running topology keep.", no_args_is_help=True)
+
+_Component = Annotated[str, typer.Argument(metavar="COMPONENT", help="A stateful bolt.", show_default=False)]
+_Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """Where the topology is, and how to be let in."""
+
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="One of this machine, from the folder of its run, or of several."),
+    ] = None
+    namespace: Namespace = None
+    context: Context = None
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The token of the services; else KSTORM_STATE_TOKEN_FILE.")
+    ] = None
+
+    def open(self, name: str) -> StateClient:
+        """Who asks."""
+        token = None
+        if self.token_file is not None:
+            token = with_or_without_topology({"KSTORM_STATE_TOKEN_FILE": str(self.token_file)}).state_token
+        return StateClient(name, runs=self.runs, namespace=self.namespace, context=self.context, token=token)
+
+
+@app.command()
+@with_options(StateOptions)
+def get(
+    options: StateOptions,
+    name: Name,
+    component: _Component,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="As the bolt puts it.", show_default=False)],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="The values that the input is grouped by, as a list; else the key is the only one."
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Whenever it changes, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")] = 0.5,
+    json: _Json = False,
+) -> None:
+    """Shows the value of a key, as of the last checkpoint. Exit code 1: there is no such key."""
+    client, values = options.open(name), None if by is None else _values(by)
+    if follow:
+        _follow(client, client.follow(component, key, by=values, every=every), json)
+        return
+    looked = client.look(component, key, by=values)
+    found = [each for each in looked if each.there]
+    if not found:
+        _say_missing(client, component, key, looked)
+        raise typer.Exit(1)
+    _show(client, found, json)
+
+
+@app.command()
+@with_options(StateOptions)
+def scan(
+    options: StateOptions,
+    name: Name,
+    component: _Component,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only keys that begin so.")] = "",
+    limit: Annotated[int, typer.Option(min=1, metavar="KEYS", help="At most so many.")] = 100,
+    json: _Json = False,
+) -> None:
+    """Shows keys and values, one task after the other, and of each in the order of the keys."""
+    client = options.open(name)
+    _show(client, client.scan(component, prefix, limit=limit), json)
+
+
+def _say_missing(client: StateClient, component: str, key: str, looked: Sequence[Found]) -> None:
+    where = client.name_of(looked[0].task) if len(looked) == 1 else f"{component}, with all its tasks,"
+    oldest = min(each.as_of.time for each in looked)
+    print(printable(f"kstorm: {where} has no key {key!r}, as of {clock(oldest * 1000)}"), file=sys.stderr)
+
+
+def _show(client: StateClient, found: Iterable[Found], json: bool) -> None:
+    if json:
+        for each in found:
+            _print_json(each)
+        return
+    table = Table("key", "value", "task", "as of", box=None, header_style="bold", pad_edge=False)
+    for each in found:
+        table.add_row(each.key, _text(each), client.name_of(each.task), _as_of(each))
+    _screen().print(table if table.row_count else "there is no such key")
+
+
+def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool) -> None:
+    try:
+        for found in changes:
+            if json:
+                print(printable(msgspec.json.encode(found).decode()), flush=True)
+                continue
+            now = datetime.now(UTC).strftime("%H:%M:%S")
+            said = [f"{_text(each)}  ({client.name_of(each.task)}, {_as_of(each)})" for each in found]
+            print(printable(f"{now}  {'; '.join(said) or 'no such key'}"), flush=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _print_json(found: Found) -> None:
+    print(printable(msgspec.json.encode(found).decode()))
+
+
+def _text(found: Found) -> str:
+    value = found.read()
+    return value if isinstance(value, str) else repr(value) if found.msgpack else msgspec.json.encode(value).decode()
+
+
+def _as_of(found: Found) -> str:
+    return f"offset {found.as_of.offset:,}, {clock(found.as_of.time * 1000)}"
+
+
+def _screen() -> Screen:
+    return Screen(markup=False, emoji=False, highlight=False)
+
+
+def _values(text: str) -> list[Any]:
+    try:
+        return msgspec.json.decode(text, type=list[Any])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise ConfigError(f"--by {text}: give a list of JSON, such as '[\"the\", 2]'") from None

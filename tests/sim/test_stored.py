@@ -1,0 +1,115 @@
+"""What others are told of a state was committed, at any moment of any schedule: nothing else, and all of it.
+
+A process is killed amid transactions, is taken for dead and goes on, gets its tasks back on an old disk; transactions are aborted,
+and executions taken back. After each step what would be told of each task is compared with the committed records of its changelog
+up to the offset that is told with it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from kstorm.core.exact.unfinished import is_unfinished_key
+from kstorm.core.recovery import Copy
+from kstorm.runtime.store.stored_state import StoredState
+from kstorm.testing import LocalCluster
+from kstorm.testing.disks import Table
+from kstorm.testing.logs import Fate
+from kstorm.testing.process import Process
+from kstorm.topology import (
+    BasicOutputCollector,
+    OutputFieldsDeclarer,
+    StatefulBasicBolt,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from tests.sim.exactly_once.components import Messages
+from tests.sim.exactly_once.small import BOLT, explore_small_world
+
+SCHEDULES = 60
+
+
+class Tables:
+    """The disk of a process, as a `TaskStore` has it."""
+
+    def __init__(self, process: Process[Any]) -> None:
+        self._process = process
+
+    def copy(self, task: int) -> Copy | None:
+        return self._table(task).copy if task in self._process.engine.slots else None
+
+    def get(self, task: int, key: bytes) -> bytes | None:
+        return self._table(task).rows.get(key)
+
+    def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
+        return sorted(row for row in self._table(task).rows.items() if row[0] >= start)
+
+    def _table(self, task: int) -> Table:
+        return self._process.disk._tables.get(self._process._changelog(task), Table())
+
+
+def committed(process: Process[Any], task: int, reached: int) -> dict[str, bytes]:
+    """A task's state as its changelog has it up to an offset."""
+    table = Table()
+    for written in process.world.logs.changelog(process._changelog(task))[: reached + 1]:
+        if written.transaction.fate is Fate.COMMITTED and not is_unfinished_key(written.change[0]):
+            table.apply([written.change])
+    return {key.decode(): value for key, value in table.rows.items()}
+
+
+def compare(cluster: LocalCluster, seen: Counter[str]) -> None:
+    """Asserts that it is the same."""
+    for process in cluster.processes(BOLT):
+        stored = StoredState(Tables(process))
+        for task in list(process.engine.slots):
+            if (copy := stored.copy(task)) is not None:
+                expected = committed(process, task, copy.reached)
+                told = dict(stored.page(task, "", None, 1000).pairs)
+                assert told == expected, (process.name, task, copy)
+                assert {key: stored.get(task, key) for key in expected} == expected
+                seen["told"] += bool(told)
+                seen["amid a transaction"] += process.transacting is not None and bool(told)
+
+
+def test_exactly_once_nothing_is_told_that_was_not_committed() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SCHEDULES):
+        explore_small_world(seed, look=lambda cluster: compare(cluster, seen))
+    assert seen["told"] > 1000
+    assert seen["amid a transaction"] > 100
+
+
+class Count(StatefulBasicBolt):
+    """Counts by key."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare()
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        self.state.put(tuple["key"], self.state.get(tuple["key"], 0) + 1)
+
+
+def at_least_once() -> Topology:
+    """The same without epochs."""
+    builder = TopologyBuilder("small")
+    builder.set_spout("messages", Messages([list(range(8))]))
+    builder.set_bolt(BOLT, Count(), 2).set_num_tasks(2).fields_grouping("messages", "key")
+    return builder.build()
+
+
+def test_at_least_once_nothing_is_told_that_was_not_committed() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SCHEDULES):
+        random = Random(f"told {seed}")
+        with LocalCluster(at_least_once(), seed, resources={}, at_once=False) as cluster:
+            for _ in range(120):
+                cluster.step()
+                compare(cluster, seen)
+                if random.random() < 0.1:
+                    cluster.begin_checkpoint(BOLT)
+                if random.random() < 0.02:
+                    cluster.crash(BOLT, random.randrange(2), random.choice(("kept", "lost", "old")))
+    assert seen["told"] > 100
+    assert seen["amid a transaction"] > 10

@@ -1,0 +1,357 @@
+"""`kstorm state` and `StateClient`: on Kubernetes by the real client, on a stub of the API server; on this machine by real HTTP."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+import pytest
+
+from kstorm.cli import askable, state_client
+from kstorm.cli.cluster import Cluster, open_cluster
+from kstorm.client import StateClient
+from kstorm.errors import ConfigError, ControlError, OverdueError, TopologyError
+from kstorm.inspect.asked import in_json
+from kstorm.inspect.outline import Outline, OutlineComponent, OutlineEdge
+from kstorm.inspect.owner import owner
+from kstorm.runtime import running
+from tests.http_stub import HttpStub
+from tests.kubernetes_stub import KubernetesStub
+from tests.unit.cli.conftest import Command
+
+TOKEN = "canary-7f3a-0123456789"
+FIRST, TASKS = 5, 4
+EDGES = [OutlineEdge("split", "default", "count", "fields word", ["word"])]
+OUTLINE = Outline("wordcount", [OutlineComponent("count", "bolt", TASKS, FIRST)], EDGES)
+
+
+class Bolt:
+    """What the processes of `count` answer: each task has a state and a place, which a test changes."""
+
+    def __init__(self) -> None:
+        self.outline = OUTLINE
+        self.places: dict[int, set[str]] = {task: {f"wc-count-{task % 2}"} for task in range(TASKS)}
+        """Of each task, by index, the processes that say that they have it."""
+        self.at_work: dict[int, set[str]] = {task: set(names) for task, names in self.places.items()}
+        """Those that answer for it."""
+        self.rows: list[dict[str, Any]] = [{} for _ in range(TASKS)]
+        self.offsets: dict[str, int] = {}
+        """By process, the offset of its answers."""
+        self.refusal: tuple[int, str] | None = None
+        self.asked: list[tuple[str, int]] = []
+        self.on_asked: Callable[[], object] = lambda: None
+        self.cluster: KubernetesStub
+
+    def put(self, key: str, value: Any) -> int:
+        """Into the state of its owner."""
+        task = owner(self.outline, "count", [key])
+        assert task is not None
+        self.rows[task - FIRST][key] = value
+        return task
+
+    def answer(self, name: str, page: str, query: Mapping[str, str]) -> tuple[int, Any] | None:
+        if page == "status":
+            return 200, {"tasks": [task for task, names in self.places.items() if name in names]}
+        if page == "topology":
+            return 200, msgspec.to_builtins(self.outline)
+        if page != "state/count":
+            return None
+        index = int(query["task"]) - FIRST
+        self.asked.append((name, index + FIRST))
+        self.on_asked()
+        if self.refusal is not None:
+            return self.refusal[0], {"error": self.refusal[1]}
+        if name not in self.at_work[index]:
+            return 421, {"error": f"task {index + FIRST} is not here"}
+        return self._told(index, query, {"offset": self.offsets.get(name, 6), "time": 37_741.0})
+
+    def _told(self, index: int, query: Mapping[str, str], as_of: dict[str, Any]) -> tuple[int, Any]:
+        rows = {key: in_json(key, msgspec.msgpack.encode(value)) for key, value in sorted(self.rows[index].items())}
+        about = {"component": "count", "task": index + FIRST, "as_of": as_of}
+        if "key" in query:
+            key = query["key"]
+            return (
+                (200, {**about, "key": key, **rows[key]})
+                if key in rows
+                else (404, {**about, "key": key, "error": "no"})
+            )
+        keys = [key for key in rows if key.startswith(query.get("prefix", "")) and key > query.get("after", "")]
+        shown = keys[: min(int(query["limit"]), 2)]
+        entries = [{"key": key, **rows[key]} for key in shown]
+        return 200, {**about, "entries": entries, "next": shown[-1] if len(keys) > len(shown) else None}
+
+
+@pytest.fixture
+def bolt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
+    """Give a bolt of two pods in a cluster; nothing runs on this machine."""
+    monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    with KubernetesStub() as stub:
+        monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
+        stub.add("count", "bolt", 2)
+        found = Bolt()
+        found.cluster = stub
+        stub.on_page = found.answer
+        yield found
+
+
+def client(**options: Any) -> StateClient:
+    return StateClient("wordcount", **options)
+
+
+def test_the_value_of_a_key(bolt: Bolt, kstorm: Command) -> None:
+    """From the task that the grouping gives, and from no other."""
+    task = bolt.put("the", 3)
+    code, told, errors = kstorm("state", "get", "wordcount", "count", "the")
+    assert (code, errors) == (0, "")
+    assert [line.split() for line in told.splitlines()] == [
+        ["key", "value", "task", "as", "of"],
+        ["the", "3", f"count:{task}", "offset", "6,", "10:29:01", "UTC"],
+    ]
+    assert [asked for _, asked in bolt.asked] == [task]
+    shown = json.loads(kstorm("state", "get", "wordcount", "count", "the", "--json")[1])
+    as_of = {"offset": 6, "time": 37_741.0}
+    assert shown == {"key": "the", "value": 3, "component": "count", "task": task, "as_of": as_of}
+
+
+def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
+    """All tasks are asked before; with --by the one that is meant."""
+    bolt.put("the", 3)
+    code, told, errors = kstorm("state", "get", "wordcount", "count", "cow")
+    assert (code, told) == (1, "")
+    assert errors == "kstorm: count, with all its tasks, has no key 'cow', as of 10:29:01 UTC\n"
+    assert {asked for _, asked in bolt.asked} == set(range(FIRST, FIRST + TASKS))
+    bolt.asked.clear()
+    task = owner(OUTLINE, "count", [7])
+    code, _, errors = kstorm("state", "get", "wordcount", "count", "cow", "--by", "[7]")
+    assert (code, errors) == (1, f"kstorm: count:{task} has no key 'cow', as of 10:29:01 UTC\n")
+    assert [asked for _, asked in bolt.asked] == [task]
+    assert kstorm("state", "get", "wordcount", "count", "cow", "--by", "7")[0] == 2
+
+
+def test_a_key_that_is_not_what_is_grouped_by_is_found(bolt: Bolt) -> None:
+    """The grouping's task has none, so the others are asked; with `by` it is one question."""
+    of_word = owner(OUTLINE, "count", ["the"])
+    assert of_word is not None
+    bolt.rows[of_word - FIRST]["the 2026"] = b"x"
+    assert client().get("count", "the 2026") == b"x"
+    bolt.asked.clear()
+    assert client().get("count", "the 2026", by=["the"]) == b"x"
+    assert len(bolt.asked) == 1
+    assert client().get("count", "gone", 0) == 0
+
+
+def test_what_several_tasks_have(bolt: Bolt, kstorm: Command) -> None:
+    """Where the grouping does not say it, as with a partial key: each is shown, and `get` does not choose."""
+    edge = msgspec.structs.replace(EDGES[0], grouped_by=[])
+    bolt.outline = msgspec.structs.replace(OUTLINE, edges=[edge])
+    bolt.rows[1]["the"], bolt.rows[3]["the"] = 2, 5
+    assert [(each.task, each.read()) for each in client().find("count", "the")] == [(FIRST + 1, 2), (FIRST + 3, 5)]
+    with pytest.raises(ControlError, match=r"several tasks of 'count' have the key 'the' \(6, 8\)"):
+        client().get("count", "the")
+    assert len(kstorm("state", "get", "wordcount", "count", "the")[1].splitlines()) == 3
+
+
+def test_scan(bolt: Bolt, kstorm: Command) -> None:
+    """All tasks, page after page, each in the order of its keys."""
+    words = [f"w{number}" for number in range(20)]
+    for word in [*words, "x\x1b[2J"]:
+        bolt.put(word, [word])
+    found = list(client().scan("count", "w"))
+    assert sorted(each.key for each in found) == sorted(words)
+    assert all((a.task, a.key) < (b.task, b.key) for a, b in pairwise(found))
+    assert all(each.read() == [each.key] for each in found)
+    assert len(list(client().scan("count", limit=7))) == 7
+    assert len(kstorm("state", "scan", "wordcount", "count", "--limit", "3")[1].splitlines()) == 4
+    lines = kstorm("state", "scan", "wordcount", "count", "--prefix", "x", "--json")[1].splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["x\x1b[2J"]
+    assert "\x1b" not in lines[0] + kstorm("state", "scan", "wordcount", "count", "--prefix", "x")[1]
+    assert kstorm("state", "scan", "wordcount", "count", "--prefix", "z")[1] == "there is no such key\n"
+
+
+def test_a_task_that_moves_is_looked_for_again(bolt: Bolt) -> None:
+    """While nobody has it, and where it is then."""
+    task = bolt.put("the", 3) - FIRST
+    asking = client()
+    assert asking.get("count", "the") == 3
+    bolt.at_work[task] = set()
+    before = len(bolt.asked)
+
+    def moves() -> None:
+        if len(bolt.asked) == before + 3:
+            bolt.places[task] = bolt.at_work[task] = {f"wc-count-{(task + 1) % 2}"}
+
+    bolt.on_asked = moves
+    assert asking.get("count", "the") == 3
+    assert bolt.asked[-1] == (f"wc-count-{(task + 1) % 2}", task + FIRST)
+
+
+def test_a_task_that_nobody_has_is_told(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With exit code 3: it may come yet."""
+    task = bolt.put("the", 3)
+    bolt.at_work[task - FIRST] = set()
+    with pytest.raises(OverdueError, match=f"nobody tells the state of count:{task} after 0.1 s: its process does not"):
+        client(patience=0.1).get("count", "the")
+    bolt.places[task - FIRST] = set()
+    with pytest.raises(OverdueError, match="no process has it"):
+        client(patience=0.1).get("count", "the")
+
+
+def test_of_two_that_have_a_task_the_newer_one_is_believed(bolt: Bolt) -> None:
+    """One was cut off, and does not know it yet."""
+    task = bolt.put("the", 3) - FIRST
+    both = {"wc-count-0", "wc-count-1"}
+    bolt.places[task] = bolt.at_work[task] = both
+    for old, new in (("wc-count-0", "wc-count-1"), ("wc-count-1", "wc-count-0")):
+        bolt.offsets = {old: 5, new: 9}
+        (found,) = client().find("count", "the")
+        assert found.as_of.offset == 9
+
+
+def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the one that had it goes on to answer: after some seconds it is looked who has it now."""
+    task = bolt.put("the", 3) - FIRST
+    asking = client()
+    (old,) = bolt.places[task]
+    bolt.offsets = {old: 5}
+    assert asking.find("count", "the")[0].as_of.offset == 5
+    (new,) = {"wc-count-0", "wc-count-1"} - {old}
+    bolt.places[task] = bolt.at_work[task] = {old, new}
+    monkeypatch.setattr(state_client, "_FRESH_SECS", 3600.0)
+    assert asking.find("count", "the")[0].as_of.offset == 5, "nobody looks at each question"
+    monkeypatch.setattr(state_client, "_FRESH_SECS", 0.0)
+    assert asking.find("count", "the")[0].as_of.offset == 6
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, "give the token"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
+)
+def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
+    bolt.refusal = status, error
+    assert kstorm("state", "get", "wordcount", "count", "the") == (2, "", f"kstorm: wordcount: {error}\n")
+
+
+def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:
+    with pytest.raises(TopologyError, match="no component 'sink': it has count"):
+        client().get("sink", "the")
+    code, _, errors = kstorm("state", "scan", "hello", "count")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "there is no topology 'hello'" in errors
+
+
+def test_a_key_that_no_url_can_have_is_refused(bolt: Bolt) -> None:
+    """At once, by its own fault."""
+    with pytest.raises(ControlError, match=r"it takes 7,0\d\d characters of a URL"):
+        client().get("count", "x" * 7000)
+    for ask in (lambda: client().get("count", "\udc80"), lambda: list(client().scan("count", "\udc80"))):
+        with pytest.raises(ConfigError, match=r"'\\udc80' cannot be written as UTF-8"):
+            ask()
+    assert bolt.asked == []
+
+
+def test_who_may_not_ask_pods_is_told_which_right_it_takes(bolt: Bolt, kstorm: Command) -> None:
+    bolt.cluster.denied.add(("get", "pods/proxy"))
+    code, _, errors = kstorm("state", "get", "wordcount", "count", "the")
+    right = "a Role must allow the verb get on pods/proxy"
+    assert (code, errors) == (2, f"kstorm: operator may not get pods/proxy in the namespace streams: {right}\n")
+
+
+def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes no right to the proxy."""
+    bolt.put("the", 3)
+    bolt.cluster.denied.add(("get", "pods/proxy"))
+    for pod, address in zip(bolt.cluster.pods, ("10.0.0.1", "fd00::1"), strict=True):
+        pod["status"]["podIP"] = address
+    names = {"http://10.0.0.1:6066": "wc-count-0", "http://[fd00::1]:6066": "wc-count-1"}
+
+    def question(url: str, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, Any] | None:
+        return bolt.answer(names[url], page, query)
+
+    def inside(namespace: str | None, context: str | None) -> Cluster:
+        cluster = open_cluster(namespace, context)
+        cluster.context = ""
+        return cluster
+
+    monkeypatch.setattr(askable, "question", question)
+    monkeypatch.setattr(askable, "open_cluster", inside)
+    assert client().get("count", "the") == 3
+    assert {each.read() for each in client().scan("count")} == {3}
+
+
+def test_the_token_goes_beside_the_login_of_kubernetes(
+    bolt: Bolt, kstorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a file, or the environment; never in a URL."""
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    bolt.put("the", 3)
+    assert kstorm("state", "get", "wordcount", "count", "the", "--token-file", str(file))[0] == 0
+    monkeypatch.setenv("KSTORM_STATE_TOKEN_FILE", str(file))
+    assert client().get("count", "the") == 3
+    asked = [
+        {name.lower(): value for name, value in headers.items()}
+        for headers, request in zip(bolt.cluster.headers, bolt.cluster.requests, strict=True)
+        if "/state/" in request
+    ]
+    assert len(asked) == 2
+    assert all((each["x-kstorm-token"], each["authorization"]) == (TOKEN, "Bearer t") for each in asked)
+    assert TOKEN not in str(bolt.cluster.requests)
+
+
+class Local(HttpStub):
+    """One process of this machine."""
+
+    def __init__(self, bolt: Bolt, name: str) -> None:
+        super().__init__()
+        self._bolt, self._name = bolt, name
+
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        parts = urlsplit(path)
+        answer = self._bolt.answer(self._name, parts.path[1:], dict(parse_qsl(parts.query, keep_blank_values=True)))
+        return answer or (404, {})
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
+    """Give a bolt of two processes of this machine, told by the file of their run."""
+    monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
+    bolt = Bolt()
+    with Local(bolt, "wc-count-0") as one, Local(bolt, "wc-count-1") as other:
+        workers = [running.RunningWorker(f"count-{n}", "count", each.url) for n, each in enumerate((one, other))]
+        found = running.RunningTopology(OUTLINE, os.getpid(), "k:1", "z:1", workers)
+        running.write(tmp_path / "runs" / "wordcount", found)
+        yield bolt
+
+
+def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
+    """It is found without being told where; keys of any kind."""
+    for key in ("the", "", "a/b?c&d=%2F ß"):
+        local.put(key, {"n": key})
+        assert client().get("count", key) == {"n": key}
+    assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path / "runs"))[0] == 0
+    assert kstorm("state", "get", "hello", "count", "the", "--runs", str(tmp_path))[0] == 2
+    assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path), "-n", "x")[0] == 2
+
+
+def test_follow_gives_each_change(local: Bolt) -> None:
+    """What it has at first, and then what is another; a key that goes, too."""
+    changes = client().follow("count", "the", every=0.01)
+    assert next(changes) == []
+    task = local.put("the", 3)
+    assert [each.read() for each in next(changes)] == [3]
+    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint that has not changed it
+    seen = len(local.asked)
+
+    def later() -> None:
+        if len(local.asked) == seen + 5:
+            local.put("the", 4)
+
+    local.on_asked = later
+    assert [each.read() for each in next(changes)] == [4]
+    del local.rows[task - FIRST]["the"]
+    assert next(changes) == []

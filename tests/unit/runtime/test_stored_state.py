@@ -1,0 +1,96 @@
+"""What others read of a task's state, on a real RocksDB."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from kstorm.core.engine.effects import Keep, Transact
+from kstorm.core.exact.unfinished import MARK
+from kstorm.core.recovery import Copy
+from kstorm.runtime.store.stored_state import StoredState
+from kstorm.runtime.store.tables import RecoveringTable
+from kstorm.runtime.store.task_store import TaskStore
+from tests.unit.runtime.test_tables import table
+
+
+def recovered(folder: Path, task: int = 1) -> tuple[RecoveringTable, StoredState]:
+    """A task whose changelog was brought up to offset 6."""
+    made = table(folder)
+    made._store.open(task)
+    made._copies[task] = Copy(b"topic", 6, 1000.0)
+    return made, StoredState(TaskStore(made, "changelog", structlog.get_logger()))
+
+
+def keys(stored: StoredState, prefix: str = "", after: str | None = None, most: int = 100) -> tuple[list[str], bool]:
+    pairs, more = stored.page(1, prefix, after, most)
+    return [key for key, _ in pairs], more
+
+
+def test_a_task_that_is_being_recovered_is_not_there(tmp_path: Path) -> None:
+    """Half of its state is on the disk; nor is one that another process has, or that was let go of."""
+    made, stored = recovered(tmp_path)
+    assert (stored.copy(1), stored.copy(0)) == (Copy(b"topic", 6, 1000.0), None)
+    made._store.open(0)
+    assert stored.copy(0) is None
+    made.close(1)
+    assert stored.copy(1) is None
+
+
+def test_a_checkpoint_moves_state_and_copy_together(tmp_path: Path) -> None:
+    made, stored = recovered(tmp_path)
+    assert stored.get(1, "the") is None
+    made.keep(1, [(b"the", b"\x03")], 9, 2000.0)
+    assert (stored.get(1, "the"), stored.copy(1)) == (b"\x03", Copy(b"topic", 9, 2000.0))
+    made.keep(1, [(b"the", None)], 12, 3000.0)
+    assert stored.get(1, "the") is None
+
+
+class Writer:
+    """Takes every checkpoint."""
+
+    async def write(self, changelog: str, effect: Transact) -> Mapping[int, int]:
+        return dict.fromkeys(effect.changes, 9)
+
+
+async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> None:
+    """It was accepted with the offsets of all: of one that it has not changed nothing was missing then either."""
+    made = table(tmp_path)
+    writer: Any = Writer()
+    store = TaskStore(made, "changelog", structlog.get_logger(), now=lambda: 1200.0)
+    store.lend(writer)
+    for task in (0, 1):
+        made._store.open(task)
+        made._copies[task] = Copy(b"topic", 6, 1000.0)
+    changes = {1: [(b"the", b"\x03")]}
+    await store.transact(Transact(changes, {0: 5, 1: 7}))
+    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1000.0)] * 2, "it is not kept yet"
+    store.keep(Keep(changes, {1: 9}))
+    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1200.0), Copy(b"topic", 9, 1200.0)]
+    store.close(0)
+    assert store.copy(0) is None
+
+
+def test_a_page_has_keys_in_their_order(tmp_path: Path) -> None:
+    """By prefix, and behind the last one; what a task has not finished is no key of its state."""
+    made, stored = recovered(tmp_path)
+    found = sorted([*(f"a{number:03}" for number in range(60)), "b", "ba", "ß", "\U0010ffff"])
+    rows = [(key.encode(), b"\x01") for key in found]
+    made.keep(1, [*rows, (MARK + bytes(8), b"\x90")], 80, 2000.0)
+    assert keys(stored) == (found, False)
+    assert keys(stored, prefix="b") == (["b", "ba"], False)
+    assert keys(stored, prefix="b", after="b") == (["ba"], False)
+    assert keys(stored, after="a058", most=3) == (["a059", "b", "ba"], True)
+    assert keys(stored, prefix="c") == ([], False)
+    assert keys(stored, prefix="b", after="a") == (["b", "ba"], False)
+    assert keys(stored, prefix="b", most=2) == (["b", "ba"], False)
+
+
+def test_a_page_of_large_values_is_short(tmp_path: Path) -> None:
+    """At least one key, so that whoever reads on comes to an end."""
+    made, stored = recovered(tmp_path)
+    made.keep(1, [(b"%d" % number, bytes(700_000)) for number in range(5)], 80, 2000.0)
+    assert keys(stored) == (["0", "1"], True)
+    made.keep(1, [(b"2", bytes(5_000_000))], 81, 2000.0)
+    assert keys(stored, after="1") == (["2"], True)

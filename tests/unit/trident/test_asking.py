@@ -1,0 +1,37 @@
+"""The state of a stream is asked for by the keys that it has: one text as it is, all else as a list of JSON."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstorm.core.outbox import Outbox
+from kstorm.core.routing import routes
+from kstorm.inspect.owner import likely_values, owner
+from kstorm.runtime.tracing.outlines import outline
+from kstorm.testing import FeederSpout
+from kstorm.topology import Fields, Topology
+from kstorm.trident import Count, TridentTopology, kstorm_state
+from kstorm.trident.state import text_of
+from tests.unit.inspect.test_owner import VALUES
+
+
+def grouped(*fields: str) -> Topology:
+    """Counts by these fields."""
+    topology = TridentTopology("wordcount")
+    stream = topology.new_stream("in", FeederSpout(Fields("word", "day"))).group_by(Fields(*fields))
+    stream.persistent_aggregate(kstorm_state(), Count(), Fields("count")).parallelism_hint(5)
+    return topology.build()
+
+
+ONE, TWO = grouped("word"), grouped("word", "day")
+
+
+@given(values=st.tuples(VALUES | st.text("[]1\"'"), VALUES))
+def test_the_task_that_is_asked_is_the_one_that_has_the_key(values: tuple[Any, Any]) -> None:
+    """Of groups of one field and of two."""
+    for topology, key in ((ONE, values[:1]), (TWO, values)):
+        route = routes(topology, "in", 0, Outbox(topology))["default"]
+        ((chosen,),) = (lane.targets for lane in route.choose(values))
+        told = outline(topology)
+        assert owner(told, "count", likely_values(told, "count", text_of(key))) == chosen
