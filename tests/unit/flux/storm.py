@@ -20,6 +20,7 @@ from kstorm.topology import (
     TopologyContext,
     Tuple,
 )
+from kstorm.windows import TupleWindow, WindowedBolt
 
 WORDS = ["nathan", "mike", "jackson", "golda", "bertels"]
 SENTENCES = ["the cow jumped over the moon", "an apple a day keeps the doctor away"]
@@ -245,20 +246,15 @@ class ConfiguredBolt(LogInfoBolt, Configured):
     """A bolt that does."""
 
 
-class Window(LogInfoBolt):
-    """Keeps the window that it is given."""
+class Window(WindowedBolt):
+    """Emits the words that are new in a window."""
 
-    window: tuple[Any, Any] | None = None
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
 
-    def with_window(self, length: "Count", sliding: "Count") -> None:
-        self.window = (length.value, sliding.value)
-
-
-class Count:
-    """A number of tuples."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
+    def execute(self, window: TupleWindow) -> None:
+        for tuple in window.new:
+            self.collector.emit(tuple.values)
 
 
 class ColumnFields:

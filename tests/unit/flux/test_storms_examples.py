@@ -32,7 +32,6 @@ def load(name: str, properties: str | None = None) -> Topology:
     [
         ("simple_wordcount", None, "bolt-2", WORDS),
         ("simple_stateful_wordcount", None, "bolt-2", WORDS),
-        ("simple_windowing", None, "bolt-2", WORDS),
         ("tck", None, "bolt-2", sorted(WORDS * 5)),
         ("shell_test", None, "log", OF_SENTENCES),
         ("multilang", None, "log", OF_SENTENCES),
@@ -146,7 +145,7 @@ def test_arguments_factories_methods_and_properties() -> None:
 
 
 def test_what_is_told_to_a_bolt_is_made_of_components() -> None:
-    """`hdfs_test`, `simple_hbase`, `simple_windowing`: objects, members of an enum, replaced values."""
+    """`hdfs_test`, `simple_hbase`: objects, members of an enum, replaced values."""
     bolt = load("hdfs_test", "hdfs_bolt.properties").component("bolt-1").component
     assert isinstance(bolt, storm.ConfiguredBolt)
     assert bolt.told["fs_url"] == "hdfs://hadoop:54310"
@@ -161,9 +160,14 @@ def test_what_is_told_to_a_bolt_is_made_of_components() -> None:
         "hbase.rootdir": "hdfs://hadoop:54310/hbase",
         "hbase.zookeeper.quorum": "hadoop",
     }
-    window = load("simple_windowing").component("bolt-1").component
-    assert isinstance(window, storm.Window)
-    assert window.window == (5, 3)
+
+
+def test_windows(local_cluster: Callable[..., LocalCluster]) -> None:
+    """`simple_windowing`: every third word shows a window, in which three are new."""
+    cluster = local_cluster(load("simple_windowing"))
+    cluster.run_until_idle()
+    assert cluster.errors == []
+    assert len(cluster.emitted("bolt-2")) == len(WORDS) // 3 * 3
 
 
 def test_a_topology_of_code() -> None:
