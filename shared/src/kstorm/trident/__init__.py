@@ -11,6 +11,8 @@ from kstorm.trident.aggregators import (
     ReducerAggregator,
     Sum,
 )
+from kstorm.trident.backing import BackingMap, Owner, SqlMap
+from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.operations import Filter, FilterNull, Function, Negate, Operation, TridentCollector
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
 from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, StateUpdater, kstorm_state
@@ -21,6 +23,7 @@ from kstorm.trident.tuple import TridentTuple
 __all__ = [
     "Aggregator",
     "Average",
+    "BackingMap",
     "CombinerAggregator",
     "Count",
     "Filter",
@@ -29,18 +32,24 @@ __all__ = [
     "Function",
     "GroupedStream",
     "KstormState",
+    "MapFactory",
     "MapGet",
     "MapState",
     "Max",
     "Min",
     "Negate",
+    "NonTransactionalMap",
+    "OpaqueMap",
     "OpaqueTridentKafkaSpout",
     "Operation",
+    "Owner",
     "QueryFunction",
     "ReducerAggregator",
+    "SqlMap",
     "StateUpdater",
     "Stream",
     "Sum",
+    "TransactionalMap",
     "TransactionalTridentKafkaSpout",
     "TridentCollector",
     "TridentKafkaConfig",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kstorm.errors import TopologyError
 from kstorm.topology import BoltDeclarer, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
-from kstorm.trident.bolts import StateBolt, StepsBolt
+from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.plan import (
     BoltNode,
     MergeNode,
@@ -107,7 +107,7 @@ class _Compiler:
                 return before
             case StateNode(make=make) if make is not None:
                 update = make(before, self._has_parts(node))
-                self._states[node] = StateBolt(update)
+                self._states[node] = StateBolt(update) if update.map_factory is None else OutsideStateBolt(update)
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)

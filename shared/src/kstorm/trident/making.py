@@ -8,6 +8,7 @@ from typing import Any
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
+from kstorm.trident.external import MapFactory
 from kstorm.trident.operations import Filter, Function, name_of
 from kstorm.trident.plan import added, chosen
 from kstorm.trident.steps import (
@@ -68,14 +69,15 @@ def updating(
     groups: Fields,
     inputs: Fields | None,
     outputs: Fields,
+    outside: MapFactory | None,
     fields: Fields,
     combined: bool,
 ) -> AggregateUpdate:
-    """What a state does. `combined`: whether tuples are parts."""
+    """What a state does. `combined`: whether tuples are parts; `outside`: where it is, if it is not the task's own."""
     own = Picked(chosen(groups, fields), fields)
     picked = Picked(fields if inputs is None or combined else chosen(inputs, fields), fields)
     _check_outputs(aggregator, outputs)
-    return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined)
+    return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined, outside=outside)
 
 
 def _check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:

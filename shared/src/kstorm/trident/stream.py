@@ -8,6 +8,7 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
+from kstorm.trident.external import MapFactory
 from kstorm.trident.making import adding, aggregating, combining, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
 from kstorm.trident.plan import (
@@ -154,7 +155,7 @@ class Stream(_Written):
         """As `partition_aggregate`, of all tasks: parts are combined in one task."""
         return GroupedStream(self._topology, self._node, Fields()).aggregate(*given)
 
-    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+    def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: one value of all that ever came."""
         return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(state, *given)
 
@@ -162,7 +163,8 @@ class Stream(_Written):
         self, state: KstormState, inputs: Any, updater: StateUpdater, outputs: Names = ()
     ) -> "TridentState":
         """Has an updater change each task's part of a state; what it emits has the fields `outputs`."""
-        _check_state(state)
+        if not isinstance(state, KstormState):
+            raise TopologyError(f"the state is {state!r}: give kstorm_state()")
         names, new = Fields(inputs), Fields(outputs)
         node = StateNode(f"partition_persist({name_of(updater)})", [self._node], short=_short(updater))
         node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
@@ -231,10 +233,12 @@ class GroupedStream(_Written):
             step.make_of_parts = partial(combining, aggregator, self._groups, outputs)
         return Stream(self._topology, self._add(step))
 
-    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+    def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: of each group one value of all that ever
-        came, kept in the state. `CombinerAggregator` or `ReducerAggregator`."""
-        _check_state(state)
+        came, kept in the state: `kstorm_state()`, or an `OpaqueMap` or its like of a database. `CombinerAggregator` or
+        `ReducerAggregator`."""
+        if not isinstance(state, KstormState | MapFactory):
+            raise TopologyError(f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database")
         inputs, aggregator, outputs = _aggregation(given)
         if isinstance(aggregator, Aggregator):
             raise TopologyError(
@@ -244,7 +248,8 @@ class GroupedStream(_Written):
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
         node = StateNode(title, [before], short=_short(aggregator), groups=self._groups)
-        node.make = partial(updating, aggregator, self._groups, inputs, outputs)
+        outside = state if isinstance(state, MapFactory) else None
+        node.make = partial(updating, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
@@ -274,11 +279,6 @@ class TridentState(_Written):
     def new_values_stream(self) -> Stream:
         """A tuple for each group that a batch has changed: its fields and the new value."""
         return Stream(self._topology, self._node)
-
-
-def _check_state(state: object) -> None:
-    if not isinstance(state, KstormState):
-        raise TopologyError(f"the state is {state!r}: give kstorm_state()")
 
 
 def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
