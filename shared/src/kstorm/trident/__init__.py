@@ -19,6 +19,7 @@ from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, S
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
+from kstorm.trident.windows import Window
 
 __all__ = [
     "Aggregator",
@@ -56,5 +57,6 @@ __all__ = [
     "TridentState",
     "TridentTopology",
     "TridentTuple",
+    "Window",
     "kstorm_state",
 ]

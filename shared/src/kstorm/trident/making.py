@@ -3,6 +3,7 @@
 Each function gives the fields that come out, and the step; and raises `TopologyError` on fields that there are not.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kstorm.errors import TopologyError
@@ -15,10 +16,12 @@ from kstorm.trident.steps import (
     AggregateStep,
     CallStep,
     CombineStep,
+    ExtremeStep,
     FilterStep,
     FunctionStep,
     Picked,
     ProjectStep,
+    Row,
     Step,
 )
 from kstorm.trident.updates import AggregateUpdate
@@ -62,6 +65,14 @@ def combining(aggregator: CombinerAggregator, groups: Fields, outputs: Fields, f
     """Of tuples that are parts: the group and its value."""
     _check_outputs(aggregator, outputs)
     return added(outputs, groups), CombineStep(aggregator)
+
+
+def extreme(
+    field: str, key: Callable[[Any], Any] | None, choose: Callable[..., Row], fields: Fields
+) -> tuple[Fields, Step]:
+    """One tuple, with all fields."""
+    (place,) = Picked(chosen(Fields(field), fields), fields).places
+    return fields, ExtremeStep(place, key, choose)
 
 
 def updating(
