@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 from examples import diamond as diamonds
@@ -29,7 +30,18 @@ from kstorm.topology import (
     TopologyBuilder,
     Tuple,
 )
-from kstorm.trident import Count, OpaqueTridentKafkaSpout, TridentKafkaConfig, TridentTopology, kstorm_state
+from kstorm.trident import (
+    Count,
+    MapFactory,
+    OpaqueMap,
+    OpaqueTridentKafkaSpout,
+    SqlMap,
+    TransactionalMap,
+    TridentKafkaConfig,
+    TridentTopology,
+    kstorm_state,
+)
+from tests.integration.postgres import connect
 
 
 def _config() -> Config:
@@ -201,6 +213,20 @@ def streams() -> Topology:
         .parallelism_hint(2, tasks=4)
     )
     counts.new_values_stream().to_kafka(sink, key="word")
+    return topology.build()
+
+
+def outside() -> Topology:
+    """Words counted in the PostgreSQL at the port `KSTORM_TEST_POSTGRES`, by the state that `KSTORM_TEST_STATE` names."""
+    name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
+    topology = TridentTopology(name)
+    config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
+    database = SqlMap(partial(connect, int(os.environ["KSTORM_TEST_POSTGRES"])), "counts", parameter="%s", blob="BYTEA")
+    states: dict[str, type[MapFactory]] = {"opaque": OpaqueMap, "transactional": TransactionalMap}
+    words = topology.new_stream("sentences", OpaqueTridentKafkaSpout(config)).parallelism_hint(1, tasks=2)
+    words = words.each(Fields("str"), str.split, Fields("word")).name("split")
+    state = states[os.environ["KSTORM_TEST_STATE"]](database)
+    words.group_by("word").persistent_aggregate(state, Count(), "count").parallelism_hint(2, tasks=4)
     return topology.build()
 
 

@@ -26,7 +26,7 @@ def wired(*fields: str, do: Callable[[Stream], Any], name: str = "t") -> Topolog
     return topology.build()
 
 
-def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) -> Rows:
+def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) -> list[list[Any]]:
     """What the last operation gives of these tuples, which come in one frame or in several."""
     topology = wired(*fields, do=lambda stream: do(stream).name("out"))
     result = complete_topology(topology, {"in": rows})

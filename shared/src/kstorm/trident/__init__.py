@@ -11,16 +11,20 @@ from kstorm.trident.aggregators import (
     ReducerAggregator,
     Sum,
 )
+from kstorm.trident.backing import BackingMap, Owner, SqlMap
+from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.operations import Filter, FilterNull, Function, Negate, Operation, TridentCollector
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
 from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, StateUpdater, kstorm_state
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
+from kstorm.trident.windows import Window
 
 __all__ = [
     "Aggregator",
     "Average",
+    "BackingMap",
     "CombinerAggregator",
     "Count",
     "Filter",
@@ -29,23 +33,30 @@ __all__ = [
     "Function",
     "GroupedStream",
     "KstormState",
+    "MapFactory",
     "MapGet",
     "MapState",
     "Max",
     "Min",
     "Negate",
+    "NonTransactionalMap",
+    "OpaqueMap",
     "OpaqueTridentKafkaSpout",
     "Operation",
+    "Owner",
     "QueryFunction",
     "ReducerAggregator",
+    "SqlMap",
     "StateUpdater",
     "Stream",
     "Sum",
+    "TransactionalMap",
     "TransactionalTridentKafkaSpout",
     "TridentCollector",
     "TridentKafkaConfig",
     "TridentState",
     "TridentTopology",
     "TridentTuple",
+    "Window",
     "kstorm_state",
 ]

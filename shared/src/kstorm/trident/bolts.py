@@ -1,5 +1,6 @@
 """The bolts that a stream becomes."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.trident.external import ExternalMap
 from kstorm.trident.steps import Batch, Row, Step, run_all
 from kstorm.trident.updates import Query, Update
 
@@ -83,9 +85,9 @@ class StateBolt(StatefulBasicBolt):
     def init_state(self, state: KeyValueState) -> None:
         """See `Stateful.init_state`."""
         super().init_state(state)
-        self._update.begin(state)
+        self._update.begin(state, f"{self.context.topology.name}.{self.context.component}/{self.context.task_index}")
         for _, query in self._queries.values():
-            query.begin(state, self._update)
+            query.begin(self._update)
 
     def cleanup(self) -> None:
         """Ends the operations."""
@@ -109,6 +111,50 @@ class StateBolt(StatefulBasicBolt):
             stream, query = self._queries[source]
             return stream, query.run(rows, positions)
         return DEFAULT_STREAM, self._update.run(rows, positions)
+
+
+class OutsideStateBolt(StateBolt):
+    """A state in a database, which is asked beside the event loop."""
+
+    @property
+    def _map(self) -> ExternalMap:
+        assert self._update.map is not None
+        return self._update.map
+
+    async def init_state(self, state: KeyValueState) -> None:  # type: ignore[override] # any method may be async
+        """See `Stateful.init_state`."""
+        super().init_state(state)
+        await asyncio.to_thread(self._map.open)
+
+    async def cleanup(self) -> None:  # type: ignore[override]
+        """Ends the operations, and the connection."""
+        super().cleanup()
+        await asyncio.to_thread(self._map.close)
+
+    async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
+        """A batch of one."""
+        source = tuple.source_component, tuple.source_stream
+        stream, (rows, _) = await asyncio.to_thread(self._run, source, [(*tuple.values,)], [0])
+        for row in rows:
+            collector.emit(row, stream)
+        self._map.keep()
+
+    async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:  # type: ignore[override]
+        """The batch."""
+        source, rows = (batch.source.component, batch.source.stream), list(batch.rows())
+        stream, found = await asyncio.to_thread(self._run, source, rows, list(range(len(rows))))
+        _emit(collector, found, stream)
+        self._map.keep()
+
+    async def pre_prepare(self, checkpoint_id: int) -> None:
+        """The epoch ends: what has to be in the database before it is committed is written now."""
+        if self._map.has_changed:
+            await asyncio.to_thread(self._map.write, self._map.before_commit())
+            self._map.end_epoch()
+
+    async def pre_commit(self, checkpoint_id: int) -> None:
+        """It is committed: what has to follow is written now."""
+        await asyncio.to_thread(self._map.write, self._map.after_commit())
 
 
 def _emit(collector: BasicOutputCollector, found: Batch, stream: str = DEFAULT_STREAM) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kstorm.errors import TopologyError
 from kstorm.topology import BoltDeclarer, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
-from kstorm.trident.bolts import StateBolt, StepsBolt
+from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.plan import (
     BoltNode,
     MergeNode,
@@ -19,6 +19,7 @@ from kstorm.trident.plan import (
     SpoutNode,
     StateNode,
     StepNode,
+    WindowNode,
     added,
     by_fields,
     chosen,
@@ -27,6 +28,7 @@ from kstorm.trident.plan import (
 from kstorm.trident.spouts import _TridentKafkaSpout
 from kstorm.trident.steps import Picked, Step
 from kstorm.trident.updates import Query
+from kstorm.trident.windows import AggregatingBolt
 
 
 class Output(NamedTuple):
@@ -99,6 +101,9 @@ class _Compiler:
                     make = node.make_of_parts
                 found, self._steps[node] = make(before)
                 return found
+            case WindowNode(make=make) if make is not None:
+                found, self._steps[node] = make(before)
+                return found
             case RepartitionNode(names=names):
                 chosen(names or Fields(), before)
                 return before
@@ -107,7 +112,7 @@ class _Compiler:
                 return before
             case StateNode(make=make) if make is not None:
                 update = make(before, self._has_parts(node))
-                self._states[node] = StateBolt(update)
+                self._states[node] = StateBolt(update) if update.map_factory is None else OutsideStateBolt(update)
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)
@@ -157,6 +162,11 @@ class _Compiler:
                     spout.set_num_tasks(node.tasks)
             case StepNode() if node in self._steps and not self._goes_on(node):
                 self._build_steps(node)
+            case WindowNode():
+                window = AggregatingBolt(node.window, self._steps[node], self._fields[node])
+                id = self._add(window, [node], node.short)
+                self._subscribe(id, self._inputs(node.parents[0]))
+                self._outputs[node] = Output(id, "default", self._fields[node])
             case StateNode():
                 bolt = self._states[node]
                 id = self._add(bolt, [node], node.short)
@@ -220,7 +230,7 @@ class _Compiler:
         for output, grouping in inputs:
             self._declarers[id].grouping(output.component, grouping, output.stream)
 
-    def _add(self, bolt: StepsBolt | StateBolt, nodes: Sequence[Node], short: str) -> str:
+    def _add(self, bolt: StepsBolt | StateBolt | AggregatingBolt, nodes: Sequence[Node], short: str) -> str:
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)
         hints = [node for node in nodes if node.hint is not None]

@@ -3,21 +3,25 @@
 Each function gives the fields that come out, and the step; and raises `TopologyError` on fields that there are not.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
+from kstorm.trident.external import MapFactory
 from kstorm.trident.operations import Filter, Function, name_of
 from kstorm.trident.plan import added, chosen
 from kstorm.trident.steps import (
     AggregateStep,
     CallStep,
     CombineStep,
+    ExtremeStep,
     FilterStep,
     FunctionStep,
     Picked,
     ProjectStep,
+    Row,
     Step,
 )
 from kstorm.trident.updates import AggregateUpdate
@@ -63,19 +67,28 @@ def combining(aggregator: CombinerAggregator, groups: Fields, outputs: Fields, f
     return added(outputs, groups), CombineStep(aggregator)
 
 
+def extreme(
+    field: str, key: Callable[[Any], Any] | None, choose: Callable[..., Row], fields: Fields
+) -> tuple[Fields, Step]:
+    """One tuple, with all fields."""
+    (place,) = Picked(chosen(Fields(field), fields), fields).places
+    return fields, ExtremeStep(place, key, choose)
+
+
 def updating(
     aggregator: CombinerAggregator | ReducerAggregator,
     groups: Fields,
     inputs: Fields | None,
     outputs: Fields,
+    outside: MapFactory | None,
     fields: Fields,
     combined: bool,
 ) -> AggregateUpdate:
-    """What a state does. `combined`: whether tuples are parts."""
+    """What a state does. `combined`: whether tuples are parts; `outside`: where it is, if it is not the task's own."""
     own = Picked(chosen(groups, fields), fields)
     picked = Picked(fields if inputs is None or combined else chosen(inputs, fields), fields)
     _check_outputs(aggregator, outputs)
-    return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined)
+    return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined, outside=outside)
 
 
 def _check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:

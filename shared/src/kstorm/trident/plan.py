@@ -55,6 +55,16 @@ class StepNode(Node):
 
 
 @dataclass(eq=False)
+class WindowNode(Node):
+    """An aggregation of windows."""
+
+    short: str = ""
+    window: Any = None
+    make: Callable[[Fields], tuple[Fields, Step]] | None = None
+    """As of a `StepNode`, of the tuples of a window."""
+
+
+@dataclass(eq=False)
 class RepartitionNode(Node):
     """Which task has a tuple next."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from kstorm.trident.tuple import TridentTuple
 
 Key = Sequence[Any]
 """The values of the group fields."""
+_NONE: Final[Any] = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +25,23 @@ def kstorm_state() -> KstormState:
     return KstormState()
 
 
-class MapState:
-    """A task's part of a state, by key (Storm's `MapState`); without group fields the one key is `()` (its `Snapshottable`)."""
-
-    def __init__(self, state: KeyValueState, show: Callable[[Any], Any] | None = None) -> None:
-        """`show` makes of a stored value what a reader is given."""
-        self._state, self._show = state, show
+class Readable(Protocol):
+    """A state by key."""
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """The value of a key, or `default`."""
-        value = self._state.get(text_of(key), default)
-        return value if self._show is None or value is default else self._show(value)
+        ...
+
+
+class MapState:
+    """A task's part of a state, by key (Storm's `MapState`); without group fields the one key is `()` (its `Snapshottable`)."""
+
+    def __init__(self, state: KeyValueState) -> None:
+        self._state = state
+
+    def get(self, key: Key = (), default: Any = None) -> Any:
+        """The value of a key, or `default`."""
+        return self._state.get(text_of(key), default)
 
     def multi_get(self, keys: Sequence[Key]) -> list[Any]:
         """Of several; None where there is none."""
@@ -58,6 +65,22 @@ class MapState:
     def delete(self, key: Key) -> Any:
         """Removes a key; returns the value that it had, None if there was none."""
         return self._state.delete(text_of(key))
+
+
+class ShownMap:
+    """A `MapState` to read, of which values are shown as an aggregator's results."""
+
+    def __init__(self, state: Readable, show: Callable[[Any], Any]) -> None:
+        self._state, self._show = state, show
+
+    def get(self, key: Key = (), default: Any = None) -> Any:
+        """The value of a key, or `default`."""
+        value = self._state.get(key, _NONE)
+        return default if value is _NONE else self._show(value)
+
+    def multi_get(self, keys: Sequence[Key]) -> list[Any]:
+        """Of several; None where there is none."""
+        return [self.get(key) for key in keys]
 
 
 class StateUpdater(Operation):

@@ -21,11 +21,12 @@ class Picked:
 
     def __init__(self, fields: Fields, of: Fields) -> None:
         self.fields = fields
-        self._places = [of.index(name) for name in fields]
+        self.places = [of.index(name) for name in fields]
+        """Where they stand."""
 
     def values(self, row: Row) -> Row:
         """Their values."""
-        return tuple([row[place] for place in self._places])
+        return tuple([row[place] for place in self.places])
 
     def tuple(self, row: Row) -> TridentTuple:
         """The same as an object."""
@@ -200,6 +201,25 @@ class AggregateStep(Step):
                 aggregator.aggregate(value, self._picked.tuple(row), gathered)
             aggregator.complete(value, gathered)
         return gathered.batch
+
+
+class ExtremeStep(Step):
+    """The least or the greatest tuple of a batch, by one of its values."""
+
+    def __init__(self, place: int, key: Callable[[Any], Any] | None, choose: Callable[..., Any]) -> None:
+        """`choose`: `min` or `max`."""
+        self._place, self._key, self._choose = place, key, choose
+
+    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+        """See `Step.run`."""
+        there = [row for row in rows if row[self._place] is not None]
+        if not there:
+            return [], []
+        return [self._choose(there, key=self._rank)], [positions[-1]]
+
+    def _rank(self, row: Row) -> Any:
+        value = row[self._place]
+        return value if self._key is None else self._key(value)
 
 
 class CombineStep(Step):

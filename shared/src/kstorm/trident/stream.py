@@ -1,6 +1,7 @@
 """Streams and what can be done to them (Storm's `Stream`, `GroupedStream` and `TridentState`)."""
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -8,7 +9,8 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
-from kstorm.trident.making import adding, aggregating, combining, filtering, projecting, updating
+from kstorm.trident.external import MapFactory
+from kstorm.trident.making import adding, aggregating, combining, extreme, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
 from kstorm.trident.plan import (
     BoltNode,
@@ -17,6 +19,7 @@ from kstorm.trident.plan import (
     RepartitionNode,
     StateNode,
     StepNode,
+    WindowNode,
     by_fields,
     by_partial_key,
     chosen,
@@ -31,6 +34,8 @@ from kstorm.trident.steps import (
 )
 from kstorm.trident.tuple import TridentTuple
 from kstorm.trident.updates import PersistUpdate
+from kstorm.trident.windows import Window
+from kstorm.windows.extents import Extent
 
 if TYPE_CHECKING:
     from kstorm.trident.topology import TridentTopology
@@ -114,6 +119,32 @@ class Stream(_Written):
         step = partial(aggregating, aggregator, Fields(), inputs, outputs)
         return self._step(f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step)
 
+    def window(self, window: Window, *given: Any) -> "Stream":
+        """`window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`, or without inputs: of each window of each task one
+        value, or what an `Aggregator` emits."""
+        return GroupedStream(self._topology, self._node, Fields())._window(window, given, self._node)
+
+    def tumbling_window(self, length: Extent | timedelta, *given: Any) -> "Stream":
+        """`window` of windows one after the other."""
+        return self.window(Window(length), *given)
+
+    def sliding_window(self, length: Extent | timedelta, slide: Extent | timedelta, *given: Any) -> "Stream":
+        """`window` of windows that overlap."""
+        return self.window(Window(length, slide), *given)
+
+    def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
+        """Of each batch the tuple with the least value of a field, by `key` if it is given. None does not count."""
+        return self._extreme("min_by", field, key, min)
+
+    def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
+        """As `min_by`, the greatest."""
+        return self._extreme("max_by", field, key, max)
+
+    def _extreme(self, verb: str, field: str, key: Callable[[Any], Any] | None, choose: Any) -> "Stream":
+        make = partial(extreme, field, key, choose)
+        title = f"{verb}({field})"
+        return self._step(title, verb, make).global_()._step(title, verb, make)
+
     # Which task is next.
 
     def shuffle(self) -> "Stream":
@@ -154,7 +185,7 @@ class Stream(_Written):
         """As `partition_aggregate`, of all tasks: parts are combined in one task."""
         return GroupedStream(self._topology, self._node, Fields()).aggregate(*given)
 
-    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+    def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: one value of all that ever came."""
         return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(state, *given)
 
@@ -162,7 +193,8 @@ class Stream(_Written):
         self, state: KstormState, inputs: Any, updater: StateUpdater, outputs: Names = ()
     ) -> "TridentState":
         """Has an updater change each task's part of a state; what it emits has the fields `outputs`."""
-        _check_state(state)
+        if not isinstance(state, KstormState):
+            raise TopologyError(f"the state is {state!r}: give kstorm_state()")
         names, new = Fields(inputs), Fields(outputs)
         node = StateNode(f"partition_persist({name_of(updater)})", [self._node], short=_short(updater))
         node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
@@ -231,10 +263,23 @@ class GroupedStream(_Written):
             step.make_of_parts = partial(combining, aggregator, self._groups, outputs)
         return Stream(self._topology, self._add(step))
 
-    def persistent_aggregate(self, state: KstormState, *given: Any) -> "TridentState":
+    def window(self, window: Window, *given: Any) -> Stream:
+        """As `Stream.window`, of each group in a window."""
+        return self._window(window, given, self._add(self._by_group(self._node)))
+
+    def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
+        inputs, aggregator, outputs = _aggregation(given)
+        title = f"window({window.window_settings.length}, {name_of(aggregator)} → {_listed(outputs)})"
+        make = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
+        return Stream(self._topology, self._add(found))
+
+    def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: of each group one value of all that ever
-        came, kept in the state. `CombinerAggregator` or `ReducerAggregator`."""
-        _check_state(state)
+        came, kept in the state: `kstorm_state()`, or an `OpaqueMap` or its like of a database. `CombinerAggregator` or
+        `ReducerAggregator`."""
+        if not isinstance(state, KstormState | MapFactory):
+            raise TopologyError(f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database")
         inputs, aggregator, outputs = _aggregation(given)
         if isinstance(aggregator, Aggregator):
             raise TopologyError(
@@ -244,7 +289,8 @@ class GroupedStream(_Written):
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
         node = StateNode(title, [before], short=_short(aggregator), groups=self._groups)
-        node.make = partial(updating, aggregator, self._groups, inputs, outputs)
+        outside = state if isinstance(state, MapFactory) else None
+        node.make = partial(updating, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
@@ -274,11 +320,6 @@ class TridentState(_Written):
     def new_values_stream(self) -> Stream:
         """A tuple for each group that a batch has changed: its fields and the new value."""
         return Stream(self._topology, self._node)
-
-
-def _check_state(state: object) -> None:
-    if not isinstance(state, KstormState):
-        raise TopologyError(f"the state is {state!r}: give kstorm_state()")
 
 
 def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:

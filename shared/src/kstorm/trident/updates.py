@@ -4,8 +4,9 @@ from typing import Any, Protocol
 
 from kstorm.topology import Fields, KeyValueState
 from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
+from kstorm.trident.external import ExternalMap, MapFactory
 from kstorm.trident.operations import Operation
-from kstorm.trident.state import MapState, QueryFunction, StateUpdater
+from kstorm.trident.state import MapState, QueryFunction, ShownMap, StateUpdater
 from kstorm.trident.steps import Batch, Gathered, Picked, Row, combined, joined, reduced
 
 _NONE: Any = object()
@@ -24,12 +25,22 @@ class Update(Protocol):
         """The fields of what comes out."""
         ...
 
-    def begin(self, state: KeyValueState) -> None:
-        """The task has its state."""
+    @property
+    def map_factory(self) -> MapFactory | None:
+        """What makes a state outside; None if the state is the task's own."""
         ...
 
-    def show(self, value: Any) -> Any:
-        """What a query is given for a stored value."""
+    @property
+    def map(self) -> ExternalMap | None:
+        """The task's part of a state outside."""
+        ...
+
+    def begin(self, state: KeyValueState, task: str) -> None:
+        """The task has its own state. `task` names it, over all of its lives."""
+        ...
+
+    def reader(self) -> Any:
+        """What a query is given as the state."""
         ...
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
@@ -48,18 +59,30 @@ class AggregateUpdate:
         output: Fields,
         *,
         partial: bool,
+        outside: MapFactory | None = None,
     ) -> None:
-        """`partial`: rows are the group's fields and a value that was combined upstream."""
+        """`partial`: rows are the group's fields and a value that was combined upstream. `outside`: where the state is, if it is
+        not the task's own."""
         self.operation: CombinerAggregator | ReducerAggregator = aggregator
         self.output = output
-        self._groups, self._picked, self._partial = groups, picked, partial
+        self._groups, self._picked, self._partial, self.map_factory = groups, picked, partial, outside
+        self.map: ExternalMap | None = None
+        """The task's part of a state outside."""
 
-    def begin(self, state: KeyValueState) -> None:
+    def begin(self, state: KeyValueState, task: str) -> None:
         """See `Update.begin`."""
-        self._state = MapState(state)
+        if self.map_factory is None:
+            self._state: MapState | ExternalMap = MapState(state)
+        else:
+            self._state = self.map = self.map_factory.map(task)
+            self.map.begin(state)
+
+    def reader(self) -> Any:
+        """See `Update.reader`."""
+        return ShownMap(self._state, self.show)
 
     def show(self, value: Any) -> Any:
-        """See `Update.show`."""
+        """What a reader is given for a stored value."""
         return self.operation.result(value) if isinstance(self.operation, CombinerAggregator) else value
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
@@ -68,6 +91,8 @@ class AggregateUpdate:
             last = {row[:-1]: position for row, position in zip(rows, positions, strict=True)}
         else:
             last = {self._groups.values(row): position for row, position in zip(rows, positions, strict=True)}
+        if self.map is not None:
+            self.map.load(list(last))
         values = self._values(rows)
         self._state.multi_put(list(values), list(values.values()))
         return [(*key, self.show(value)) for key, value in values.items()], [last[key] for key in values]
@@ -96,13 +121,15 @@ class PersistUpdate:
         self.output = output
         self._picked = picked
 
-    def begin(self, state: KeyValueState) -> None:
+    map_factory = map = None
+
+    def begin(self, state: KeyValueState, task: str) -> None:
         """See `Update.begin`."""
         self._state = MapState(state)
 
-    def show(self, value: Any) -> Any:
-        """See `Update.show`."""
-        return value
+    def reader(self) -> Any:
+        """See `Update.reader`."""
+        return self._state
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """See `Update.run`."""
@@ -121,9 +148,9 @@ class Query:
         self.output = output
         self._picked, self._width = picked, width
 
-    def begin(self, state: KeyValueState, update: Update) -> None:
+    def begin(self, update: Update) -> None:
         """The task has its state, which `update` changes."""
-        self._state = MapState(state, update.show)
+        self._state = update.reader()
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """The rows, each with what its answer adds."""

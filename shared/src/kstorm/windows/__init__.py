@@ -6,6 +6,7 @@ from kstorm.windows.extents import Count, Duration
 from kstorm.windows.join import JoinBolt
 from kstorm.windows.settings import LATE_TUPLE
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.windowed import Windowed
 
 __all__ = [
     "LATE_TUPLE",
@@ -15,5 +16,6 @@ __all__ = [
     "StatefulWindowedBolt",
     "TupleWindow",
     "WindowCollector",
+    "Windowed",
     "WindowedBolt",
 ]

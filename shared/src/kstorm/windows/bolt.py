@@ -11,24 +11,15 @@
     builder.set_bolt("mean", Mean().with_window(Duration.minutes(5), Duration.minutes(1))).shuffle_grouping("prices")
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
-from operator import itemgetter
-from typing import Any, Self
-
-from kstorm.topology import Config, KeyValueState, TopologyContext, Tuple
+from kstorm.topology import Config, KeyValueState, TopologyContext
 from kstorm.topology.component import Wrapped
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.executor import WindowedBoltExecutor
-from kstorm.windows.extents import Count, Duration, Extent, duration, extent
-from kstorm.windows.settings import WindowSettings
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.windowed import Windowed
 
-Time = Duration | timedelta
 
-
-class WindowedBolt(Wrapped):
+class WindowedBolt(Windowed, Wrapped):
     """Processes windows of tuples, which are done as soon as they are in the bolt's state: a window survives its process, and
     nothing of it is replayed. In a topology that is processed exactly once each tuple is in its windows once."""
 
@@ -49,53 +40,6 @@ class WindowedBolt(Wrapped):
 
     def cleanup(self) -> None:
         """Called when the task leaves this process in an orderly way."""
-
-    # How its windows are to be.
-
-    def with_window(self, length: Extent | timedelta, slide: Extent | timedelta | None = None) -> Self:
-        """Windows of a length, each of which begins a slide behind the one before; without a slide, with each tuple (Storm's
-        `withWindow`)."""
-        return self._with(length=extent(length), slide=Count(1) if slide is None else extent(slide))
-
-    def with_tumbling_window(self, length: Extent | timedelta) -> Self:
-        """Windows that begin where the one before ends."""
-        return self._with(length=extent(length), slide=extent(length))
-
-    def with_timestamp_field(self, field: str) -> Self:
-        """The field with a tuple's time, Unix milliseconds; without, tuples have the time at which they come."""
-        return self.with_timestamp_extractor(itemgetter(field))
-
-    def with_timestamp_extractor(self, extractor: Callable[[Tuple], int]) -> Self:
-        """The same by a function of the tuple."""
-        return self._with(timestamp=extractor)
-
-    def with_lag(self, lag: Time) -> Self:
-        """By how much a tuple may come behind ones with a higher time: the watermark is so much behind."""
-        return self._with(lag=duration(lag))
-
-    def with_watermark_interval(self, interval: Time) -> Self:
-        """Between two watermarks: a second if not said."""
-        return self._with(interval=duration(interval))
-
-    def with_idle_timeout(self, idle: Time) -> Self:
-        """After which a task of an input that sends nothing is not waited for; without, the watermark stands still with it. Not in
-        Storm."""
-        return self._with(idle=duration(idle))
-
-    def with_late_tuple_stream(self, stream: str) -> Self:
-        """The stream of tuples whose time is not behind the watermark when they come: one field `late_tuple`, a map with
-        `component`, `stream` and `values` by field. Without, they are dropped, and counted as `late_total`."""
-        return self._with(late=stream)
-
-    def _with(self, **changed: Any) -> Self:
-        self.__dict__["window_settings"] = replace(self.window_settings, **changed)
-        return self
-
-    @property
-    def window_settings(self) -> WindowSettings:
-        """What was said of its windows."""
-        found: WindowSettings = self.__dict__.get("window_settings", WindowSettings())
-        return found
 
     def executor(self) -> WindowedBoltExecutor:
         """See `Wrapped.executor`."""

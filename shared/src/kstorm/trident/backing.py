@@ -1,0 +1,125 @@
+"""The databases of states outside: what one has to do (Storm's `IBackingMap`), and how one of SQL does it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kstorm.errors import ConfigError, FencedError
+
+_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+class Owner(NamedTuple):
+    """A task in one of its lives."""
+
+    task: str
+    life: int
+    """Higher than that of every life before."""
+
+
+class BackingMap:
+    """A database of values by key. All methods may block, and are called by one thread at a time.
+
+    An object given to a stream is a template: each task has a copy of its own, so connect in `open`.
+    """
+
+    def open(self) -> None:
+        """Connects."""
+
+    def close(self) -> None:
+        """Ends the connection."""
+
+    def begin_life(self, task: str) -> tuple[Owner, Sequence[str]]:
+        """Says that a task begins anew, so that nobody writes for an older life of it any more. Also gives the keys of what was
+        stored for the task last."""
+        raise NotImplementedError(f"{type(self).__name__} does not define begin_life")
+
+    def multi_get(self, keys: Sequence[str]) -> Sequence[Any]:
+        """What is stored of each key; None where nothing is."""
+        raise NotImplementedError(f"{type(self).__name__} does not define multi_get")
+
+    def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Stores all or nothing, and which keys these are. Raises `FencedError` if the owner's task has begun another life."""
+        raise NotImplementedError(f"{type(self).__name__} does not define multi_put")
+
+
+class SqlMap(BackingMap):
+    """Two tables of a SQL database: `<table>` with the values, as MessagePack, and `<table>_lives` with the tasks' lives and the
+    keys that each has stored last.
+
+    `connect` makes a connection of Python's DB-API: `SqlMap(partial(sqlite3.connect, "counts.db"), "counts")`; of PostgreSQL
+    `SqlMap(partial(psycopg.connect, "dbname=counts"), "counts", parameter="%s", blob="BYTEA")`. The tables are made if they are
+    not there.
+    """
+
+    def __init__(self, connect: Callable[[], Any], table: str, parameter: str = "?", blob: str = "BLOB") -> None:
+        if not table or not set(table) <= _NAME_CHARACTERS:
+            raise ConfigError(f"the table {table!r}: use letters, digits and '_'")
+        self._connect, self._table, self._parameter, self._blob = connect, table, parameter, blob
+        self._connection: Any = None
+
+    def open(self) -> None:
+        """See `BackingMap.open`."""
+        self._connection = self._connect()
+        for statement in _TABLES:
+            self._do(statement)
+        self._connection.commit()
+
+    def close(self) -> None:
+        """See `BackingMap.close`."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def begin_life(self, task: str) -> tuple[Owner, Sequence[str]]:
+        """See `BackingMap.begin_life`."""
+        ((life, stored),) = self._do(_BEGIN, task, _encode([]))
+        self._connection.commit()
+        return Owner(task, life), msgspec.msgpack.decode(stored)
+
+    def multi_get(self, keys: Sequence[str]) -> Sequence[Any]:
+        """See `BackingMap.multi_get`."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            found |= dict(self._do(_GET.replace("KEYS", ", ".join("?" * len(some))), *some))
+        self._connection.commit()
+        return [msgspec.msgpack.decode(found[key]) if key in found else None for key in keys]
+
+    def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """See `BackingMap.multi_put`."""
+        if not self._do(_OWN, _encode(list(keys)), *owner):
+            self._connection.rollback()
+            raise FencedError(f"{owner.task} is another process's now: nothing was written to {self._table!r}")
+        rows = [(key, _encode(value)) for key, value in zip(keys, values, strict=True)]
+        with closing(self._connection.cursor()) as cursor:
+            cursor.executemany(self._said(_PUT), rows)
+        self._connection.commit()
+
+    def _do(self, statement: str, *values: Any) -> list[Any]:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(self._said(statement), values)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def _said(self, statement: str) -> str:
+        for name, meant in (("TABLE_", self._table), ("BLOB_", self._blob), ("?", self._parameter)):
+            statement = statement.replace(name, meant)
+        return statement
+
+
+_encode = msgspec.msgpack.encode
+_AT_ONCE: Final = 500
+"""Keys in one question: SQLite takes some 30,000."""
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS TABLE_ (id TEXT PRIMARY KEY, value BLOB_ NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS TABLE__lives (task TEXT PRIMARY KEY, life BIGINT NOT NULL, stored BLOB_ NOT NULL)",
+)
+_BEGIN: Final = (
+    "INSERT INTO TABLE__lives (task, life, stored) VALUES (?, 1, ?) "
+    "ON CONFLICT (task) DO UPDATE SET life = TABLE__lives.life + 1 RETURNING life, stored"
+)
+_GET: Final = "SELECT id, value FROM TABLE_ WHERE id IN (KEYS)"
+_OWN: Final = "UPDATE TABLE__lives SET stored = ? WHERE task = ? AND life = ? RETURNING life"
+"""Locks the row until the end of the transaction: another life begins before it, or waits for it."""
+_PUT: Final = "INSERT INTO TABLE_ (id, value) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET value = excluded.value"

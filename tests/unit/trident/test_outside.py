@@ -1,0 +1,253 @@
+"""States in a database: what is counted there, whatever dies between the database and Kafka."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.errors import ConfigError, FencedError, StorageError
+from kstorm.testing import FeederSpout, simulate
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Topology
+from kstorm.trident import (
+    Average,
+    BackingMap,
+    Count,
+    MapFactory,
+    MapGet,
+    NonTransactionalMap,
+    OpaqueMap,
+    Owner,
+    SqlMap,
+    TransactionalMap,
+    TridentTopology,
+    TridentTuple,
+)
+
+TEXT = [
+    "the cow jumped over the moon",
+    "the man went to the store",
+    "four score and seven years ago",
+    "how many cows",
+    "the",
+]
+COUNTS = Counter(word for sentence in TEXT for word in sentence.split())
+
+
+class Memory(BackingMap):
+    """A database that outlives all processes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Any] = {}
+        self.lives: Counter[str] = Counter()
+        self.last: dict[str, list[str]] = {}
+        self.refused = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Memory":
+        return self
+
+    def begin_life(self, task: str) -> tuple[Owner, Sequence[str]]:
+        self.lives[task] += 1
+        return Owner(task, self.lives[task]), self.last.get(task, [])
+
+    def multi_get(self, keys: Sequence[str]) -> list[Any]:
+        return [self.rows.get(key) for key in keys]
+
+    def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
+        if self.lives[owner.task] != owner.life:
+            self.refused += 1
+            raise FencedError(f"{owner} is another process's")
+        self.last[owner.task] = list(keys)
+        self.rows |= zip(keys, values, strict=True)
+
+
+def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
+    """Sentences to counts in a database."""
+    topology = TridentTopology("wordcount")
+    words = topology.new_stream("sentences", FeederSpout("sentence")).each("sentence", str.split, "word").name("split")
+    counts = words.group_by("word").persistent_aggregate(state, aggregator or Count(), "count").parallelism_hint(2)
+    counts.name("count").new_values_stream().to_kafka("counts", key="word")
+    asked = topology.new_stream("asked", FeederSpout("word"))
+    asked.state_query(counts, "word", MapGet(), "n").to_kafka("answers")
+    return topology.build()
+
+
+def opaque(memory: Memory) -> dict[str, int]:
+    """What is stored of each word, as it is now."""
+    return {key: value[0] for key, (_, value, _) in memory.rows.items() if value}
+
+
+def transactional(memory: Memory) -> dict[str, int]:
+    return {key: value for key, (_, value) in memory.rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"), [(OpaqueMap, opaque), (TransactionalMap, transactional)], ids=["opaque", "transactional"]
+)
+def test_counts_are_exact_whatever_dies(
+    kind: Callable[[BackingMap], MapFactory], stored: Callable[[Memory], dict[str, int]]
+) -> None:
+    """At each step between the database and Kafka, by random schedules; and each new value is written to Kafka once."""
+    databases: list[Memory] = []
+
+    def build() -> Topology:
+        databases.append(Memory())
+        return word_count(kind(databases[-1]))
+
+    def exact(cluster: KafkaCluster) -> None:
+        assert stored(databases[-1]) == COUNTS
+        records = [json.loads(record.value() or b"") for record in cluster.kafka.records("counts")]
+        assert len(records) == len({(record["word"], record["count"]) for record in records})
+        assert {word: max(r["count"] for r in records if r["word"] == word) for word in COUNTS} == COUNTS
+
+    inputs = {"sentences": [[line] for line in TEXT], "asked": []}
+    report = simulate(build, inputs, exact, range(80), kafka=lambda: FakeKafka({"counts": 2, "answers": 1}))
+    assert sum(report.in_flight.values()) > 200
+    assert sum(max(each.lives.values()) > 1 for each in databases) > 20, "tasks had several lives"
+
+
+def test_what_is_not_transactional_counts_too_much_at_times() -> None:
+    """And never too little. It is what the other two are for."""
+    over = 0
+
+    def build() -> Topology:
+        databases.append(Memory())
+        return word_count(NonTransactionalMap(databases[-1]))
+
+    def judge(cluster: KafkaCluster) -> None:
+        nonlocal over
+        assert not COUNTS - Counter(databases[-1].rows)
+        over += databases[-1].rows != COUNTS
+
+    databases: list[Memory] = []
+    inputs = {"sentences": [[line] for line in TEXT], "asked": []}
+    simulate(build, inputs, judge, range(80), kafka=lambda: FakeKafka({"counts": 2, "answers": 1}))
+    assert over > 0
+
+
+@pytest.mark.parametrize("kind", [OpaqueMap, TransactionalMap, NonTransactionalMap])
+def test_a_database_of_sql(kind: Callable[[BackingMap], MapFactory], tmp_path: Path) -> None:
+    """A task that begins anew goes on from it; and a query gives results, not what is kept."""
+    connect = partial(sqlite3.connect, tmp_path / "counts.db", check_same_thread=False, timeout=30)
+    kafka = FakeKafka({"counts": 2, "answers": 1})
+    with kafka.cluster(word_count(kind(SqlMap(connect, "lengths")), Length())) as cluster:
+        spouts: dict[str, Any] = {spec.id: spec.component for spec in cluster.topology.spouts}
+
+        def feed(spout: str, *lines: str) -> None:
+            for line in lines:
+                spouts[spout].feed([line])
+            cluster.run_until_idle()
+            cluster.advance_time(5)
+
+        feed("sentences", "cow the cow", "cow")
+        cluster.crash("count")
+        cluster.run_until_idle()
+        feed("sentences", "cow")
+        feed("asked", "cow", "nobody")
+    answers = [json.loads(record.value() or b"") for record in kafka.records("answers")]
+    assert sorted(answers, key=str) == [{"word": "cow", "n": 3.0}, {"word": "nobody", "n": None}]
+    records = [json.loads(record.value() or b"") for record in kafka.records("counts")]
+    assert {"word": "the", "count": 3.0} in records
+
+
+class Length(Average):
+    """The mean length of a word."""
+
+    def init(self, tuple: TridentTuple) -> list[Any]:
+        return [len(tuple["word"]), 1]
+
+
+def sql(tmp_path: Path) -> SqlMap:
+    database = SqlMap(partial(sqlite3.connect, tmp_path / "x.db"), "rows")
+    database.open()
+    return database
+
+
+def test_a_life_that_has_ended_writes_nothing(tmp_path: Path) -> None:
+    """Not even to keys that the new one has not touched."""
+    database = sql(tmp_path)
+    old, stored = database.begin_life("t/0")
+    assert stored == []
+    database.multi_put(old, ["a", "b"], [1, ["x", None]])
+    other, _ = database.begin_life("t/1")
+    new, stored = database.begin_life("t/0")
+    assert stored == ["a", "b"]
+    assert new.life > old.life
+    with pytest.raises(FencedError, match="t/0 is another process's now"):
+        database.multi_put(old, ["c"], [1])
+    database.multi_put(other, ["d"], [4])
+    assert database.multi_get(["a", "b", "c", "d"]) == [1, ["x", None], None, 4]
+    keys = [str(number) for number in range(1200)]
+    database.multi_put(new, keys, list(range(1200)))
+    assert database.multi_get(keys) == list(range(1200))
+    database.close()
+
+
+def test_a_table_is_a_name() -> None:
+    with pytest.raises(ConfigError, match="use letters, digits and '_'"):
+        SqlMap(partial(sqlite3.connect, ":memory:"), "counts; --")
+
+
+class State(dict[str, Any]):
+    """A task's own state."""
+
+    put = dict.__setitem__
+
+    def range(self, start: str, end: str) -> list[tuple[str, Any]]:
+        return [(key, self[key]) for key in sorted(self) if start <= key < end]
+
+    def delete(self, key: str) -> Any:
+        return self.pop(key, None)
+
+
+def test_what_an_epoch_left_that_did_not_come_again_is_taken_back() -> None:
+    """In Storm it stays, if the batch that comes again has other keys."""
+    memory = Memory()
+    state: Any = State()
+    first = OpaqueMap(memory).map("t/0")
+    first.begin(state)
+    first.open()
+    first.load([["a"], ["b"]])
+    first.multi_put([["a"], ["b"]], [5, 7])
+    first.keep()
+    first.write(first.before_commit())  # and it dies
+    second = OpaqueMap(memory).map("t/0")
+    second.begin(state)
+    second.open()
+    second.load([["a"]])
+    assert second.get(["a"]) is None
+    second.multi_put([["a"]], [1])
+    second.keep()
+    second.write(second.before_commit())
+    second.end_epoch()
+    second.load([["a"], ["b"]])
+    assert (second.get(["a"]), second.get(["b"])) == (1, None)
+    assert opaque(memory) == {"a": 1}
+
+
+def test_a_database_that_is_ahead_is_another_ones() -> None:
+    memory = Memory()
+    memory.rows["a"] = [9, [1], []]
+    found = OpaqueMap(memory).map("t/0")
+    state: Any = State()
+    found.begin(state)
+    found.open()
+    with pytest.raises(StorageError, match="t/0 is at epoch 1, and the database has values of epoch 9"):
+        found.load([["a"]])
+
+
+def test_what_a_failed_execution_put_is_forgotten() -> None:
+    found = OpaqueMap(Memory()).map("t/0")
+    state: Any = State()
+    found.begin(state)
+    found.open()
+    found.load([["a"]])
+    found.multi_put([["a"]], [1])
+    found.load([["a"]])
+    assert found.get(["a"]) is None
+    assert not found.has_changed
