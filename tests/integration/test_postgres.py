@@ -21,7 +21,7 @@ def sentences(number: int) -> list[str]:
     return [f"the {WORDS[(number + each) % 7]} {WORDS[each % 5]}" for each in range(SHARE)]
 
 
-@pytest.mark.parametrize("state", ["opaque", "transactional"])
+@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
 def test_kills_amid_commits(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

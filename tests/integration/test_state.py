@@ -30,7 +30,7 @@ def check_never_falls(client: StateClient, engine: Engine, before: Counter[str],
     return told
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_counts_are_true_among_kills(
     guarantee: str,
     kafka: EmbeddedKafka,

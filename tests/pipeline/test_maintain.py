@@ -145,6 +145,7 @@ def test_files_of_bronze_stay_until_they_are_read(
     assert files(job, "bronze") == held(job, "bronze")
 
 
+@pytest.mark.long
 def test_a_merge_that_meets_a_compaction_is_done_again(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

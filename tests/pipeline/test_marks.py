@@ -81,6 +81,7 @@ def test_files_without_statistics_may_have_anything(job: Job) -> None:
     assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
 
 
+@pytest.mark.long
 def test_batches_of_new_messages_never_look_into_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run of many batches; and a replay in a later one is found all the same."""
     looks: list[object] = []

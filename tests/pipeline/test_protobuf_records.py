@@ -296,6 +296,7 @@ class Words:
         return [row.reason for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()]
 
 
+@pytest.mark.long
 def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     spark: SparkSession, settings: Settings, tmp_path: Path, stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
