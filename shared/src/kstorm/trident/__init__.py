@@ -14,6 +14,7 @@ from kstorm.trident.aggregators import (
 from kstorm.trident.backing import BackingMap, Owner, SqlMap
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.operations import Filter, FilterNull, Function, Negate, Operation, TridentCollector
+from kstorm.trident.own_state import State, StateFactory
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
 from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, StateUpdater, kstorm_state
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
@@ -47,6 +48,8 @@ __all__ = [
     "QueryFunction",
     "ReducerAggregator",
     "SqlMap",
+    "State",
+    "StateFactory",
     "StateUpdater",
     "Stream",
     "Sum",

@@ -17,7 +17,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
-from kstorm.trident.external import ExternalMap
+from kstorm.trident.own_state import OwnState
 from kstorm.trident.steps import Batch, Row, Step, run_all
 from kstorm.trident.updates import Query, Update
 
@@ -117,9 +117,14 @@ class OutsideStateBolt(StateBolt):
     """A state in a database, which is asked beside the event loop."""
 
     @property
-    def _map(self) -> ExternalMap:
-        assert self._update.map is not None
+    def _map(self) -> Any:
         return self._update.map
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        """Prepares the operations, and tells a state of one's own class whose it will be."""
+        super().prepare(config, context)
+        if isinstance(self._update.map, OwnState):
+            self._update.map.prepare(config, context)
 
     async def init_state(self, state: KeyValueState) -> None:  # type: ignore[override] # any method may be async
         """See `Stateful.init_state`."""

@@ -10,8 +10,10 @@ from kstorm.errors import TopologyError
 from kstorm.topology import BoltDeclarer, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
+from kstorm.trident.join import KeyedJoinBolt, Side
 from kstorm.trident.plan import (
     BoltNode,
+    JoinNode,
     MergeNode,
     Node,
     QueryNode,
@@ -104,6 +106,8 @@ class _Compiler:
             case WindowNode(make=make) if make is not None:
                 found, self._steps[node] = make(before)
                 return found
+            case JoinNode():
+                return self._check_join(node)
             case RepartitionNode(names=names):
                 chosen(names or Fields(), before)
                 return before
@@ -138,6 +142,23 @@ class _Compiler:
                     f"one stream has the fields {', '.join(fields)}, another {', '.join(other)}: give them as many, by project"
                 )
 
+    def _check_join(self, node: JoinNode) -> Fields:
+        sides = [self._fields[parent] for parent in node.parents]
+        for keys, fields in zip(node.keys, sides, strict=True):
+            chosen(keys, fields)
+        left, right = node.keys
+        if len(left) != len(right) or not len(left):
+            raise TopologyError(
+                f"a key of {len(left)} fields and one of {len(right)}: name as many of both, at least one"
+            )
+        wanted = sum(map(len, sides)) - len(right)
+        if len(node.outputs) != wanted:
+            raise TopologyError(
+                f"{len(node.outputs)} output fields, and {wanted} come out: the key, the other fields of the left stream, those of "
+                "the right one"
+            )
+        return node.outputs
+
     def _check_key(self, node: QueryNode, state: StateNode) -> None:
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(
@@ -167,6 +188,8 @@ class _Compiler:
                 id = self._add(window, [node], node.short)
                 self._subscribe(id, self._inputs(node.parents[0]))
                 self._outputs[node] = Output(id, "default", self._fields[node])
+            case JoinNode():
+                self._build_join(node)
             case StateNode():
                 bolt = self._states[node]
                 id = self._add(bolt, [node], node.short)
@@ -188,6 +211,21 @@ class _Compiler:
         id = self._add(bolt, chain, chain[0].short)
         self._subscribe(id, self._inputs(chain[0].parents[0]))
         self._outputs[last] = Output(id, "default", self._fields[last])
+
+    def _build_join(self, node: JoinNode) -> None:
+        sides: list[Side] = []
+        inputs: list[tuple[Output, Grouping]] = []
+        for parent, keys in zip(node.parents, node.keys, strict=True):
+            fields = self._fields[parent]
+            found = [(output, by_fields(renamed(keys, fields, output.fields))) for output, _ in self._inputs(parent)]
+            others = Fields(name for name in fields if name not in keys)
+            places = {(output.component, output.stream) for output, _ in found}
+            sides.append(Side(places, Picked(keys, fields), Picked(others, fields)))
+            inputs += found
+        left, right = sides
+        id = self._add(KeyedJoinBolt(left, right, node.outputs), [node], "join")
+        self._subscribe(id, inputs)
+        self._outputs[node] = Output(id, "default", node.outputs)
 
     def _build_query(self, node: QueryNode, state: StateNode) -> None:
         before = node.parents[0]
@@ -230,7 +268,9 @@ class _Compiler:
         for output, grouping in inputs:
             self._declarers[id].grouping(output.component, grouping, output.stream)
 
-    def _add(self, bolt: StepsBolt | StateBolt | AggregatingBolt, nodes: Sequence[Node], short: str) -> str:
+    def _add(
+        self, bolt: StepsBolt | StateBolt | AggregatingBolt | KeyedJoinBolt, nodes: Sequence[Node], short: str
+    ) -> str:
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)
         hints = [node for node in nodes if node.hint is not None]

@@ -11,7 +11,9 @@ from kstorm.topology import Fields
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
 from kstorm.trident.external import MapFactory
 from kstorm.trident.operations import Filter, Function, name_of
+from kstorm.trident.own_state import AskStep, StateFactory
 from kstorm.trident.plan import added, chosen
+from kstorm.trident.state import QueryFunction
 from kstorm.trident.steps import (
     AggregateStep,
     CallStep,
@@ -73,6 +75,13 @@ def extreme(
     """One tuple, with all fields."""
     (place,) = Picked(chosen(Fields(field), fields), fields).places
     return fields, ExtremeStep(place, key, choose)
+
+
+def asking(
+    factory: StateFactory, query: QueryFunction, names: Fields, new: Fields, fields: Fields
+) -> tuple[Fields, Step]:
+    """The fields with what a static state adds."""
+    return added(new, fields), AskStep(factory, query, Picked(chosen(names, fields), fields), len(new))
 
 
 def updating(

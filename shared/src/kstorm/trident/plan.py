@@ -101,6 +101,14 @@ class QueryNode(Node):
 
 
 @dataclass(eq=False)
+class JoinNode(Node):
+    """Two streams by their keys."""
+
+    keys: tuple[Fields, Fields] = (Fields(), Fields())
+    outputs: Fields = field(default_factory=Fields)
+
+
+@dataclass(eq=False)
 class BoltNode(Node):
     """A bolt of the user's, which ends a stream."""
 

@@ -10,8 +10,9 @@ from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
 from kstorm.trident.external import MapFactory
-from kstorm.trident.making import adding, aggregating, combining, extreme, filtering, projecting, updating
+from kstorm.trident.making import adding, aggregating, asking, combining, extreme, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
+from kstorm.trident.own_state import OwnUpdate, StateFactory
 from kstorm.trident.plan import (
     BoltNode,
     Node,
@@ -190,21 +191,34 @@ class Stream(_Written):
         return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(state, *given)
 
     def partition_persist(
-        self, state: KstormState, inputs: Any, updater: StateUpdater, outputs: Names = ()
+        self, state: KstormState | StateFactory, inputs: Any, updater: StateUpdater, outputs: Names = ()
     ) -> "TridentState":
-        """Has an updater change each task's part of a state; what it emits has the fields `outputs`."""
-        if not isinstance(state, KstormState):
-            raise TopologyError(f"the state is {state!r}: give kstorm_state()")
+        """Has an updater change each task's part of a state; what it emits has the fields `outputs`. One of the user's own class is
+        changed when an epoch ends, with all of its tuples, and nothing is emitted then."""
         names, new = Fields(inputs), Fields(outputs)
         node = StateNode(f"partition_persist({name_of(updater)})", [self._node], short=_short(updater))
-        node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
+        if isinstance(state, StateFactory):
+            if len(new):
+                raise TopologyError(
+                    f"{name_of(updater)} emits nothing, as its state is of one's own class: name no outputs"
+                )
+            node.make = lambda fields, combined: OwnUpdate(state, updater, Picked(chosen(names, fields), fields))
+        elif isinstance(state, KstormState):
+            node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
+        else:
+            raise TopologyError(f"the state is {state!r}: give kstorm_state(), or a StateFactory")
         return TridentState(self._topology, self._add(node))
 
-    def state_query(self, state: "TridentState", inputs: Any, query: QueryFunction, outputs: Names) -> "Stream":
+    def state_query(
+        self, state: "TridentState | StateFactory", inputs: Any, query: QueryFunction, outputs: Names
+    ) -> "Stream":
         """Adds what a state answers: `state_query(counts, Fields("word"), MapGet(), Fields("count"))`. A tuple is asked in the
-        task that has its key: the values of `inputs`, as many as the state's group has."""
+        task that has its key: the values of `inputs`, as many as the state's group has. A static state is asked where the tuple
+        is."""
         names, new = Fields(inputs), Fields(outputs)
         title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
+        if isinstance(state, StateFactory):
+            return self._step(title, query, partial(asking, state, query, names, new))
         node = QueryNode(title, [self._node], state=state.node, query=query, inputs=names, added=new)
         return Stream(self._topology, self._add(node))
 

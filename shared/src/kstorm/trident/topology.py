@@ -15,15 +15,16 @@ built = topology.build()
 from typing import Any
 
 from kstorm.errors import TopologyError
-from kstorm.topology import Config, Spout, Topology
+from kstorm.topology import Config, Fields, Spout, Topology
 from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.validate import check_id
 from kstorm.trident.compile import compiled
 from kstorm.trident.describe import drawn, told
 from kstorm.trident.operations import name_of
-from kstorm.trident.plan import MergeNode, Node, SpoutNode
+from kstorm.trident.own_state import StateFactory
+from kstorm.trident.plan import JoinNode, MergeNode, Node, SpoutNode
 from kstorm.trident.spouts import _TridentKafkaSpout
-from kstorm.trident.stream import Stream
+from kstorm.trident.stream import Names, Stream
 
 
 class TridentTopology:
@@ -59,6 +60,19 @@ class TridentTopology:
         node = MergeNode("merge", [stream._node for stream in streams])
         self.nodes.append(node)
         return Stream(self, node)
+
+    def join(self, left: Stream, left_key: Names, right: Stream, right_key: Names, outputs: Names) -> Stream:
+        """Each tuple with every tuple of the other stream whose key is the same, of all that ever came: kept in the state, without
+        an end. `outputs`: the key, the other fields of the left stream, those of the right one. Storm joins within a batch."""
+        keys = Fields(left_key), Fields(right_key)
+        node = JoinNode(f"join({', '.join(keys[0])})", [left._node, right._node], keys=keys, outputs=Fields(outputs))
+        self.nodes.append(node)
+        return Stream(self, node)
+
+    def new_static_state(self, factory: StateFactory) -> StateFactory:
+        """A state that no stream changes, of which each task has its own, to be given to `state_query` (Storm's
+        `newStaticState`)."""
+        return factory
 
     def build(self) -> Topology:
         """Checks it and returns the topology. Raises `TopologyError`, for fields with the lines that name them."""

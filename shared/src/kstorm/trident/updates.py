@@ -26,13 +26,13 @@ class Update(Protocol):
         ...
 
     @property
-    def map_factory(self) -> MapFactory | None:
+    def map_factory(self) -> object:
         """What makes a state outside; None if the state is the task's own."""
         ...
 
     @property
-    def map(self) -> ExternalMap | None:
-        """The task's part of a state outside."""
+    def map(self) -> Any:
+        """The task's part of a state outside: an `ExternalMap`, or what is used as one."""
         ...
 
     def begin(self, state: KeyValueState, task: str) -> None:
