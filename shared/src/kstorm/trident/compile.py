@@ -30,7 +30,8 @@ from kstorm.trident.plan import (
 from kstorm.trident.spouts import _TridentKafkaSpout
 from kstorm.trident.steps import Picked, Step
 from kstorm.trident.updates import Query
-from kstorm.trident.windows import AggregatingBolt
+from kstorm.trident.windows import window_bolt
+from kstorm.windows import WindowedBolt
 
 
 class Output(NamedTuple):
@@ -184,7 +185,7 @@ class _Compiler:
             case StepNode() if node in self._steps and not self._goes_on(node):
                 self._build_steps(node)
             case WindowNode():
-                window = AggregatingBolt(node.window, self._steps[node], self._fields[node])
+                window = window_bolt(node.window, self._steps[node], self._fields[node])
                 id = self._add(window, [node], node.short)
                 self._subscribe(id, self._inputs(node.parents[0]))
                 self._outputs[node] = Output(id, "default", self._fields[node])
@@ -269,7 +270,7 @@ class _Compiler:
             self._declarers[id].grouping(output.component, grouping, output.stream)
 
     def _add(
-        self, bolt: StepsBolt | StateBolt | AggregatingBolt | KeyedJoinBolt, nodes: Sequence[Node], short: str
+        self, bolt: StepsBolt | StateBolt | WindowedBolt | KeyedJoinBolt, nodes: Sequence[Node], short: str
     ) -> str:
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)

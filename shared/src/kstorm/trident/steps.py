@@ -174,7 +174,9 @@ class AggregateStep(Step):
     ) -> None:
         """`partial`: values are combined with others afterwards, so no result is made of them."""
         self.operation: AnyAggregator = aggregator
-        self._groups, self._picked, self._width, self._partial = groups, picked, width, partial
+        self.groups, self.picked = groups, picked
+        """What it groups by, and what the aggregator is given."""
+        self._width, self._partial = width, partial
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """See `Step.run`."""
@@ -182,23 +184,23 @@ class AggregateStep(Step):
         if isinstance(aggregator, Aggregator):
             return self._emitted(aggregator, rows, positions)
         if isinstance(aggregator, ReducerAggregator):
-            values = reduced(aggregator, rows, self._groups, self._picked, lambda key: aggregator.init())
+            values = reduced(aggregator, rows, self.groups, self.picked, lambda key: aggregator.init())
         else:
-            values = combined(aggregator, rows, self._groups, self._picked)
+            values = combined(aggregator, rows, self.groups, self.picked)
             if not self._partial:
                 values = {key: aggregator.result(value) for key, value in values.items()}
-        last = {self._groups.values(row): position for row, position in zip(rows, positions, strict=True)}
+        last = {self.groups.values(row): position for row, position in zip(rows, positions, strict=True)}
         return [(*key, value) for key, value in values.items()], [last[key] for key in values]
 
     def _emitted(self, aggregator: Aggregator, rows: list[Row], positions: list[int]) -> Batch:
         gathered, groups = Gathered(aggregator, self._width), dict[Row, list[tuple[Row, int]]]()
         for row, position in zip(rows, positions, strict=True):
-            groups.setdefault(self._groups.values(row), []).append((row, position))
+            groups.setdefault(self.groups.values(row), []).append((row, position))
         for key, found in groups.items():
             gathered.before, gathered.position = key, found[-1][1]
             value = aggregator.init(None, gathered)
             for row, _ in found:
-                aggregator.aggregate(value, self._picked.tuple(row), gathered)
+                aggregator.aggregate(value, self.picked.tuple(row), gathered)
             aggregator.complete(value, gathered)
         return gathered.batch
 

@@ -1,11 +1,17 @@
 """Windows of a stream, each of which an aggregator makes something of (Storm's `WindowConfig` and `TridentProcessor`s)."""
 
 from datetime import timedelta
+from typing import Any
 
-from kstorm.topology import Config, Fields, OutputFieldsDeclarer, TopologyContext
-from kstorm.trident.steps import Step
-from kstorm.windows import TupleWindow, Windowed, WindowedBolt
+from kstorm.topology import Config, Fields, KeyValueState, OutputFieldsDeclarer, TopologyContext, Tuple
+from kstorm.trident.aggregators import CombinerAggregator
+from kstorm.trident.state import text_of
+from kstorm.trident.steps import AggregateStep, Picked, Row, Step
+from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
 from kstorm.windows.extents import Extent
+from kstorm.windows.kept import Kept
+from kstorm.windows.manager import Manager
+from kstorm.windows.panes import PaneManager, PaneWindow
 
 
 class Window(Windowed):
@@ -29,9 +35,9 @@ class AggregatingBolt(WindowedBolt):
         """What the step gives."""
         declarer.declare(self._fields)
 
-    def prepare(self, config: Config, context: TopologyContext, *more: object) -> None:
+    def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
         """Prepares the operation."""
-        super().prepare(config, context, *more)  # type: ignore[arg-type]
+        super().prepare(config, context, collector)
         self._step.prepare(config, context)
 
     def cleanup(self) -> None:
@@ -43,3 +49,58 @@ class AggregatingBolt(WindowedBolt):
         rows, _ = self._step.run([(*tuple.values,) for tuple in window], [0] * len(window))
         for row in rows:
             self.collector.emit(row)
+
+
+class CombiningBolt(WindowedBolt):
+    """Keeps a value for each group and pane of time, in place of tuples."""
+
+    def __init__(
+        self, window: Window, aggregator: CombinerAggregator, groups: Picked, picked: Picked, fields: Fields
+    ) -> None:
+        self._aggregator, self._groups, self._picked, self._fields = aggregator, groups, picked, fields
+        _take_over(self, window)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Group and value."""
+        declarer.declare(self._fields)
+
+    def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
+        """Prepares the aggregator."""
+        super().prepare(config, context, collector)
+        self._aggregator.prepare(config, context)
+
+    def cleanup(self) -> None:
+        """Ends it."""
+        self._aggregator.cleanup()
+
+    def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
+        """See `WindowedBolt.make_manager`."""
+        length, slide = self.window_settings.length, self.window_settings.slide
+        assert isinstance(length, Duration)
+        assert isinstance(slide, Duration)
+        return PaneManager(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
+
+    def execute(self, window: Any) -> None:
+        """Emits a tuple for each group."""
+        found: PaneWindow = window
+        for group, value in found.values:
+            self.collector.emit([*group, self._aggregator.result(value)])
+
+    def _fold(self, tuple: Tuple) -> tuple[str, Row, Any]:
+        row = (*tuple.values,)
+        group = self._groups.values(row)
+        return text_of(group), group, self._aggregator.init(self._picked.tuple(row))
+
+
+def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:
+    """What makes something of windows: a combiner needs no tuples where they end by time."""
+    settings = window.window_settings
+    by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+    if by_time and isinstance(step, AggregateStep) and isinstance(step.operation, CombinerAggregator):
+        return CombiningBolt(window, step.operation, step.groups, step.picked, fields)
+    return AggregatingBolt(window, step, fields)
+
+
+def _take_over(bolt: WindowedBolt, window: Window) -> None:
+    settings = window.window_settings
+    bolt._with(**{name: getattr(settings, name) for name in settings.__dataclass_fields__})

@@ -15,6 +15,8 @@ from kstorm.topology import Config, KeyValueState, TopologyContext
 from kstorm.topology.component import Wrapped
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.executor import WindowedBoltExecutor
+from kstorm.windows.kept import Kept
+from kstorm.windows.manager import Manager, WindowManager
 from kstorm.windows.window import TupleWindow
 from kstorm.windows.windowed import Windowed
 
@@ -40,6 +42,13 @@ class WindowedBolt(Windowed, Wrapped):
 
     def cleanup(self) -> None:
         """Called when the task leaves this process in an orderly way."""
+
+    def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
+        """What keeps its windows, in the executor's state: here their tuples."""
+        length, slide = self.window_settings.length, self.window_settings.slide
+        assert length is not None
+        assert slide is not None
+        return WindowManager(kept, length, slide)
 
     def executor(self) -> WindowedBoltExecutor:
         """See `Wrapped.executor`."""

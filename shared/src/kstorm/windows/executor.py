@@ -19,7 +19,7 @@ from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.extents import Count
 from kstorm.windows.kept import ALL, Kept
-from kstorm.windows.manager import WindowManager, time_of
+from kstorm.windows.manager import Manager, time_of
 from kstorm.windows.part import StatePart
 from kstorm.windows.settings import LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
@@ -154,12 +154,10 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def _restore(self) -> None:
         settings = self._settings
-        assert settings.length is not None
-        assert settings.slide is not None
         self._watermark = Watermark(
             0 if settings.lag is None else settings.lag.ms, None if settings.idle is None else settings.idle.ms
         )
-        self._manager = WindowManager(self._kept, settings.length, settings.slide)
+        self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()
         if meta is not None:
             self._watermark.restore(meta[0])

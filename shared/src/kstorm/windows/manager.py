@@ -5,7 +5,7 @@ without tuples is not shown.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kstorm.errors import FrameError
 from kstorm.topology import Tuple
@@ -13,6 +13,35 @@ from kstorm.windows.extents import Count, Duration, Extent
 from kstorm.windows.kept import BEFORE_ALL, Entry, Kept, last_key
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
+
+
+class Manager(Protocol):
+    """What a windowed bolt's executor needs of it."""
+
+    def time_for(self, now: int) -> int:
+        """The time of a tuple that has none of its own: it is in no window that was shown, whatever the clock does."""
+        ...
+
+    def is_full_with(self, more: int) -> bool:
+        """Whether a window that slides by tuples ends with so many more."""
+        ...
+
+    def add(self, time: int, tuple: Tuple) -> None:
+        """A tuple."""
+        ...
+
+    def due(self, time: int) -> Iterator[Any]:
+        """The windows that end up to a time, up to which all tuples are here, one after the other. What is done with each is done
+        before the next is asked for."""
+        ...
+
+    def stored(self) -> list[Any]:
+        """For the state."""
+        ...
+
+    def restore(self, stored: list[Any]) -> None:
+        """As it was stored."""
+        ...
 
 
 class WindowManager:
@@ -26,11 +55,11 @@ class WindowManager:
         self._counted = 0  # tuples behind it, where the slide is a number of them and all of them are complete
 
     def time_for(self, now: int) -> int:
-        """The time of a tuple that has none of its own: it is in no window that was shown, whatever the clock does."""
+        """See `Manager.time_for`."""
         return max(now, self._ended if isinstance(self._slide, Count) else self._ended + 1)
 
     def is_full_with(self, more: int) -> bool:
-        """Whether a window that slides by tuples ends with so many more."""
+        """See `Manager.is_full_with`."""
         return isinstance(self._slide, Count) and self._counted + more >= self._slide.tuples
 
     def add(self, time: int, tuple: Tuple) -> None:
@@ -40,8 +69,7 @@ class WindowManager:
         self._counted += 1
 
     def due(self, time: int) -> Iterator[TupleWindow]:
-        """The windows that end up to a time, up to which all tuples are here, one after the other. What is done with each is done
-        before the next is asked for."""
+        """See `Manager.due`."""
         if isinstance(self._slide, Count):
             if self._counted >= self._slide.tuples:
                 yield from self._by_count(self._slide.tuples, time)
