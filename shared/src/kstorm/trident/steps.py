@@ -28,6 +28,13 @@ class Picked:
         """Their values."""
         return tuple([row[place] for place in self.places])
 
+    def of_all(self, rows: Sequence[Row]) -> list[Row]:
+        """The same of many rows."""
+        if len(self.places) == 1:
+            (place,) = self.places
+            return [(row[place],) for row in rows]
+        return [self.values(row) for row in rows]
+
     def tuple(self, row: Row) -> TridentTuple:
         """The same as an object."""
         return TridentTuple(self.values(row), self.fields)
@@ -108,15 +115,17 @@ class CallStep(Step):
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """See `Step.run`."""
-        gathered = Gathered(self._function, self._width)
-        function, values, alone = self._function, self._picked.values, self._width == 1
+        function, values, keeps = self._function, self._picked.values, self._keeps
+        found: list[Row] = []
+        sources: list[int] = []
         for row, position in zip(rows, positions, strict=True):
-            if self._keeps:
-                gathered.before = row
-            gathered.position = position
-            for found in self._several(function(*values(row))) if self._many else (function(*values(row)),):
-                gathered.emit((found,) if alone else found)
-        return gathered.batch
+            results = function(*values(row))
+            results = self._several(results) if self._many else (results,)
+            before = row if keeps else ()
+            new = [(*before, result) for result in results] if self._width == 1 else self._wide(before, results)
+            found += new
+            sources += [position] * len(new)
+        return found, sources
 
     def _several(self, found: Any) -> Any:
         if isinstance(found, str | bytes):
@@ -125,6 +134,13 @@ class CallStep(Step):
                 "list, or yield them"
             )
         return () if found is None else found
+
+    def _wide(self, before: Row, results: Any) -> list[Row]:
+        gathered = Gathered(self._function, self._width)
+        gathered.before = before
+        for result in results:
+            gathered.emit(result)
+        return gathered.rows
 
 
 class FilterStep(Step):
@@ -183,13 +199,14 @@ class AggregateStep(Step):
         aggregator = self.operation
         if isinstance(aggregator, Aggregator):
             return self._emitted(aggregator, rows, positions)
+        keys = self.groups.of_all(rows)
         if isinstance(aggregator, ReducerAggregator):
-            values = reduced(aggregator, rows, self.groups, self.picked, lambda key: aggregator.init())
+            values = reduced(aggregator, keys, rows, self.picked, lambda key: aggregator.init())
         else:
-            values = combined(aggregator, rows, self.groups, self.picked)
+            values = combined(aggregator, keys, rows, self.picked)
             if not self._partial:
                 values = {key: aggregator.result(value) for key, value in values.items()}
-        last = {self.groups.values(row): position for row, position in zip(rows, positions, strict=True)}
+        last = dict(zip(keys, positions, strict=True))
         return [(*key, value) for key, value in values.items()], [last[key] for key in values]
 
     def _emitted(self, aggregator: Aggregator, rows: list[Row], positions: list[int]) -> Batch:
@@ -238,31 +255,22 @@ class CombineStep(Step):
         return [(*key, result(value)) for key, value in values.items()], [last[key] for key in values]
 
 
-def combined(aggregator: CombinerAggregator, rows: list[Row], groups: Picked, picked: Picked) -> dict[Row, Any]:
+def combined(aggregator: CombinerAggregator, keys: list[Row], rows: list[Row], picked: Picked) -> dict[Row, Any]:
     """The value of each group of these rows."""
-    found = dict[Row, Any]()
-    for row in rows:
-        key, value = groups.values(row), aggregator.init(picked.tuple(row))
-        found[key] = aggregator.combine(found[key], value) if key in found else value
-    return found
+    return aggregator.fold(keys, aggregator.init_all(rows, picked.places, picked.tuple))
 
 
 def joined(aggregator: CombinerAggregator, rows: list[Row]) -> dict[Row, Any]:
     """The value of each group, of rows that have a value already."""
-    found = dict[Row, Any]()
-    for *group, value in rows:
-        key = tuple(group)
-        found[key] = aggregator.combine(found[key], value) if key in found else value
-    return found
+    return aggregator.fold([row[:-1] for row in rows], [row[-1] for row in rows])
 
 
 def reduced(
-    aggregator: ReducerAggregator, rows: list[Row], groups: Picked, picked: Picked, begin: Callable[[Row], Any]
+    aggregator: ReducerAggregator, keys: list[Row], rows: list[Row], picked: Picked, begin: Callable[[Row], Any]
 ) -> dict[Row, Any]:
     """The value of each group, which begins with what `begin` says of its key."""
     found = dict[Row, Any]()
-    for row in rows:
-        key = groups.values(row)
+    for key, row in zip(keys, rows, strict=True):
         current = found[key] if key in found else begin(key)
         found[key] = aggregator.reduce(current, picked.tuple(row))
     return found

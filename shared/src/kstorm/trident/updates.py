@@ -87,21 +87,19 @@ class AggregateUpdate:
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """All values are made before one is stored."""
-        if self._partial:
-            last = {row[:-1]: position for row, position in zip(rows, positions, strict=True)}
-        else:
-            last = {self._groups.values(row): position for row, position in zip(rows, positions, strict=True)}
+        keys = [row[:-1] for row in rows] if self._partial else self._groups.of_all(rows)
+        last = dict(zip(keys, positions, strict=True))
         if self.map is not None:
             self.map.load(list(last))
-        values = self._values(rows)
+        values = self._values(keys, rows)
         self._state.multi_put(list(values), list(values.values()))
         return [(*key, self.show(value)) for key, value in values.items()], [last[key] for key in values]
 
-    def _values(self, rows: list[Row]) -> dict[Row, Any]:
+    def _values(self, keys: list[Row], rows: list[Row]) -> dict[Row, Any]:
         operation = self.operation
         if isinstance(operation, ReducerAggregator):
-            return reduced(operation, rows, self._groups, self._picked, self._current)
-        fresh = joined(operation, rows) if self._partial else combined(operation, rows, self._groups, self._picked)
+            return reduced(operation, keys, rows, self._picked, self._current)
+        fresh = joined(operation, rows) if self._partial else combined(operation, keys, rows, self._picked)
         return {key: self._with_stored(operation, key, value) for key, value in fresh.items()}
 
     def _with_stored(self, operation: CombinerAggregator, key: Row, value: Any) -> Any:
