@@ -70,6 +70,7 @@ def test_a_run_begins_with_what_silver_has(job: Job) -> None:
     assert not marks.reach(job.spark, messages((3, 8, 9)))
 
 
+@pytest.mark.long
 def test_files_without_statistics_may_have_anything(job: Job) -> None:
     """As where somebody has told Delta to make none."""
     job.sink.word("tree", "sentences-3-1-0")
