@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -170,6 +171,7 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
     given = yaml.safe_load((CHART / "ci" / "dev-values.yaml").read_text())
     (tmp_path / "hello.py").write_text(given["topologyFiles"]["hello.py"])
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "hello", raising=False)  # other tests have a module of this name
     with pytest.raises(SystemExit):
         main(["values", "hello:topology", "--files"])
     written = yaml.safe_load(capsys.readouterr().out)

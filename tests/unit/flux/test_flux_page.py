@@ -1,6 +1,7 @@
 """What docs/flux.md shows works as it says."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -32,6 +33,7 @@ def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "topology.yaml").write_text(HELLO)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "hello", raising=False)  # other tests have a module of this name
     return tmp_path / "topology.yaml"
 
 
