@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError, FencedError, StorageError
-from kstorm.testing import FeederSpout, simulate
+from kstorm.testing import FeederSpout, complete_topology, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Topology
 from kstorm.trident import (
@@ -23,6 +23,7 @@ from kstorm.trident import (
     NonTransactionalMap,
     OpaqueMap,
     Owner,
+    ReducerAggregator,
     SqlMap,
     TransactionalMap,
     TridentTopology,
@@ -239,6 +240,70 @@ def test_a_database_that_is_ahead_is_another_ones() -> None:
     found.open()
     with pytest.raises(StorageError, match="t/0 is at epoch 1, and the database has values of epoch 9"):
         found.load([["a"]])
+
+
+class Absent(Memory):
+    """Does not answer the first questions."""
+
+    away = 5
+
+    def multi_get(self, keys: Sequence[str]) -> list[Any]:
+        if keys and self.away:
+            self.away -= 1
+            raise OSError("no route to the database")
+        return super().multi_get(keys)
+
+
+def test_tuples_wait_for_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it has not answered, no tuple fails, and none is given up."""
+    monkeypatch.setattr("kstorm.trident.bolts.AGAIN_SECS", 0.0)
+    database = Absent()
+    inputs: dict[str, Any] = {"sentences": [["a b a"], ["b"]], "asked": [["a"]]}
+    result = complete_topology(word_count(OpaqueMap(database)), inputs, kafka=FakeKafka({"counts": 1, "answers": 1}))
+    assert database.away == 0
+    assert (result.errors, result.dead_letters) == ([], [])
+    assert opaque(database) == {"a": 2, "b": 2}
+
+
+class Collected(ReducerAggregator):
+    """Changes its value in place."""
+
+    def init(self) -> list[str]:
+        return []
+
+    def reduce(self, current: list[str], tuple: TridentTuple) -> list[str]:
+        current.append(tuple["word"])
+        return current
+
+
+def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> None:
+    """Else an epoch that comes again would begin with what it had come to."""
+    database = Memory()
+    topology = word_count(OpaqueMap(database), Collected())
+    kafka = FakeKafka({"counts": 1, "answers": 1})
+    with kafka.cluster(topology) as cluster:
+        spout: Any = cluster.topology.component("sentences").component
+        for _ in range(2):
+            spout.feed(["a"])
+            cluster.run_until_idle()
+            cluster.checkpoint()
+    assert database.rows["a"][1:] == [[["a", "a"]], [["a"]]]
+
+
+def test_what_is_committed_and_not_yet_written_is_not_read_from_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little is remembered."""
+    monkeypatch.setattr("kstorm.trident.external._MOST_CACHED", 0)
+    state: Any = State()
+    found = TransactionalMap(Memory()).map("t/0")
+    found.begin(state)
+    found.open()
+    found.load([["a"]])
+    found.multi_put([["a"]], [1])
+    found.keep()
+    found.end_epoch()
+    found.load([["b"]])
+    found.load([["a"]])
+    assert found.get(["a"]) == 1
 
 
 def test_what_a_failed_execution_put_is_forgotten() -> None:

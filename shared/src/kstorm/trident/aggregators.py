@@ -9,6 +9,7 @@ from kstorm.trident.tuple import TridentTuple
 
 TupleOf = Callable[[Any], TridentTuple]
 """Gives of a row the tuple of the input fields."""
+Rows = Sequence[Sequence[Any]]
 
 
 class CombinerAggregator(Operation):
@@ -27,12 +28,13 @@ class CombinerAggregator(Operation):
         """The value of no tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define zero")
 
-    def init_all(self, rows: Sequence[Sequence[Any]], places: Sequence[int], tuple_of: TupleOf) -> Sequence[Any]:
-        """`init` of many rows, whose input fields stand at these places. For speed: define it where no tuple is needed."""
-        return [self.init(tuple_of(row)) for row in rows]
+    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, Any]:
+        """The values of many rows, whose input fields stand at these places, by the rows' keys. For speed: define it where no
+        tuple is needed."""
+        return self.fold(keys, [self.init(tuple_of(row)) for row in rows])
 
     def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-        """`combine` of many values, by their keys. For speed, where there is a faster way."""
+        """`combine` of many values, by their keys."""
         found: dict[Any, Any] = {}
         for key, value in zip(keys, values, strict=True):
             found[key] = self.combine(found[key], value) if key in found else value
@@ -71,20 +73,12 @@ class Aggregator(Operation):
         raise NotImplementedError(f"{type(self).__name__} does not define complete")
 
 
-class Ones(list[int]):
-    """Nothing but ones."""
-
-
 class Count(CombinerAggregator):
     """How many tuples."""
 
-    def init_all(self, rows: Sequence[Sequence[Any]], places: Sequence[int], tuple_of: TupleOf) -> Sequence[int]:
-        """See `CombinerAggregator.init_all`."""
-        return Ones([1] * len(rows))
-
-    def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, int]:
-        """See `CombinerAggregator.fold`."""
-        return dict(Counter(keys)) if type(values) is Ones else super().fold(keys, values)
+    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, int]:
+        """See `CombinerAggregator.fold_rows`."""
+        return dict(Counter(keys))
 
     def init(self, tuple: TridentTuple) -> int:
         """1."""
@@ -106,10 +100,9 @@ class _OfOneField(CombinerAggregator):
         """The field."""
         return tuple[0]
 
-    def init_all(self, rows: Sequence[Sequence[Any]], places: Sequence[int], tuple_of: TupleOf) -> Sequence[Any]:
-        """See `CombinerAggregator.init_all`."""
-        place = places[0]
-        return [row[place] for row in rows]
+    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, Any]:
+        """See `CombinerAggregator.fold_rows`."""
+        return self.fold(keys, [row[places[0]] for row in rows])
 
 
 class Sum(_OfOneField):

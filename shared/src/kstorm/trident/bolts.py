@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
+from kstorm.errors import KstormError, StorageError
 from kstorm.topology import (
     DEFAULT_STREAM,
     BasicBolt,
@@ -21,6 +23,8 @@ from kstorm.trident.own_state import OwnState
 from kstorm.trident.steps import Batch, Row, Step, run_all
 from kstorm.trident.updates import Query, Update
 
+AGAIN_SECS: Final = 1.0
+"""Between two trials of a database that does not answer."""
 Input = tuple[str, str]
 """A component and one of its streams."""
 
@@ -106,15 +110,18 @@ class StateBolt(StatefulBasicBolt):
         stream, found = self._run(source, list(batch.rows()), list(range(len(batch))))
         _emit(collector, found, stream)
 
+    def _part(self, source: Input) -> Update | Query:
+        return self._queries[source][1] if source in self._queries else self._update
+
     def _run(self, source: Input, rows: list[Row], positions: list[int]) -> tuple[str, Batch]:
-        if source in self._queries:
-            stream, query = self._queries[source]
-            return stream, query.run(rows, positions)
-        return DEFAULT_STREAM, self._update.run(rows, positions)
+        stream = self._queries[source][0] if source in self._queries else DEFAULT_STREAM
+        return stream, self._part(source).run(rows, positions)
 
 
 class OutsideStateBolt(StateBolt):
     """A state in a database, which is asked beside the event loop."""
+
+    _trouble: Exception | None = None
 
     @property
     def _map(self) -> Any:
@@ -138,18 +145,40 @@ class OutsideStateBolt(StateBolt):
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """A batch of one."""
-        source = tuple.source_component, tuple.source_stream
-        stream, (rows, _) = await asyncio.to_thread(self._run, source, [(*tuple.values,)], [0])
+        stream, (rows, _) = await self._work((tuple.source_component, tuple.source_stream), [(*tuple.values,)])
         for row in rows:
             collector.emit(row, stream)
         self._map.keep()
 
     async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """The batch."""
-        source, rows = (batch.source.component, batch.source.stream), list(batch.rows())
-        stream, found = await asyncio.to_thread(self._run, source, rows, list(range(len(rows))))
+        stream, found = await self._work((batch.source.component, batch.source.stream), list(batch.rows()))
         _emit(collector, found, stream)
         self._map.keep()
+
+    def problem(self) -> Exception | None:
+        """That the database does not answer."""
+        return self._trouble
+
+    async def _work(self, source: Input, rows: list[Row]) -> tuple[str, Batch]:
+        await self._load(self._part(source).keys(rows))
+        return self._run(source, rows, list(range(len(rows))))
+
+    async def _load(self, keys: list[Row]) -> None:
+        """No tuple fails for a database that is away: they wait for it."""
+        while True:
+            try:
+                await asyncio.to_thread(self._map.load, keys)
+            except KstormError:
+                raise
+            except Exception as error:  # noqa: BLE001 - each database has errors of its own
+                self._trouble = StorageError(f"the state's database does not answer: {type(error).__name__}: {error}")
+                await asyncio.sleep(AGAIN_SECS)
+                with suppress(Exception):
+                    await asyncio.to_thread(self._map.connect_again)
+            else:
+                self._trouble = None
+                return
 
     async def pre_prepare(self, checkpoint_id: int) -> None:
         """The epoch ends: what has to be in the database before it is committed is written now."""

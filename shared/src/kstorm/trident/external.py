@@ -4,7 +4,8 @@ A batch is an epoch of the task, and its number, the *txid*, is in the task's ow
 that was not committed comes again under its number, by whichever process; perhaps with other tuples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
@@ -65,12 +66,18 @@ class ExternalMap:
         """Ends the connection."""
         self._backing.close()
 
+    def connect_again(self) -> None:
+        """After an error of the database. The life goes on. Blocks."""
+        with suppress(Exception):  # of a connection that is broken
+            self._backing.close()
+        self._backing.open()
+
     def get(self, key: Key = (), default: Any = None) -> Any:
         """The value of a key. Blocks, unless it was loaded."""
         text = text_of(key)
         for values in (self._put, self._changed, self._cache):
             if text in values:
-                return default if values[text] is _NONE else values[text]
+                return default if values[text] is _NONE else _copy(values[text])
         self._read([text])
         return self.get(key, default)
 
@@ -78,7 +85,7 @@ class ExternalMap:
         """Reads what is not known of these keys, all at once; what an execution that failed has put is forgotten. Blocks."""
         self._put = {}
         if len(self._cache) > _MOST_CACHED:
-            self._cache = {key: self._cache[key] for key in self._changed}
+            self._cache = {key: self._cache[key] for key in self._only_here()}
         self._read([text for text in map(text_of, keys) if text not in self._cache])
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
@@ -122,6 +129,10 @@ class ExternalMap:
 
     def _recover(self, stored_last: Sequence[str]) -> None:
         """Mends what the life before has left. Blocks."""
+
+    def _only_here(self) -> Iterable[str]:
+        """The keys of which the database cannot give the value before this epoch."""
+        return self._changed
 
     def _before(self, stored: Any) -> Any:
         """The value before this epoch, of what the database has."""
@@ -182,6 +193,9 @@ class _Transactional(ExternalMap):
             self._state.put(_WRITTEN + key, row)
         super().end_epoch()
 
+    def _only_here(self) -> Iterable[str]:
+        return {**self._changed, **self._to_write}  # the epoch before may not be written yet
+
     def after_commit(self) -> Rows:
         """See `ExternalMap.after_commit`."""
         rows, self._to_write = self._to_write, {}
@@ -202,6 +216,11 @@ class _NonTransactional(ExternalMap):
 
     def _before(self, stored: Any) -> Any:
         return stored
+
+
+def _copy(value: Any) -> Any:
+    """What its user may change."""
+    return value if isinstance(value, str | int | float | bytes | None) else deepcopy(value)
 
 
 def _held(value: Any) -> list[Any]:

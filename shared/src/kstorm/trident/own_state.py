@@ -6,7 +6,7 @@ from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, KeyValueState, TopologyContext
 from kstorm.trident.operations import Operation
 from kstorm.trident.state import QueryFunction, StateUpdater
-from kstorm.trident.steps import Batch, Gathered, Picked, Row, Step
+from kstorm.trident.steps import Batch, Picked, Row, Step, asked
 from kstorm.trident.tuple import TridentTuple
 
 _TXID: Final = "x/txid"
@@ -64,6 +64,12 @@ class OwnState:
         """Ends it. Blocks."""
         if self._made is not None:
             self._made.close()
+
+    def load(self, keys: list[Row]) -> None:
+        """See `ExternalMap.load`: there is nothing to load."""
+
+    def connect_again(self) -> None:
+        """See `ExternalMap.connect_again`: the state has its own connection."""
 
     def take(self, tuples: list[TridentTuple]) -> None:
         """Tuples of an execution."""
@@ -127,6 +133,10 @@ class OwnUpdate:
     def reader(self) -> Any:
         """Nobody asks it."""
 
+    def keys(self, rows: list[Row]) -> list[Row]:
+        """The updater knows them."""
+        return []
+
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """Its work is done at the end of the epoch."""
         self.map.take([self._picked.tuple(row) for row in rows])
@@ -154,10 +164,4 @@ class AskStep(Step):
 
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """The rows, each with what its answer adds."""
-        tuples = [self._picked.tuple(row) for row in rows]
-        gathered = Gathered(self._query, self._width)
-        answers = self._query.batch_retrieve(self._made, tuples)
-        for row, position, tuple, answer in zip(rows, positions, tuples, answers, strict=True):
-            gathered.before, gathered.position = row, position
-            self._query.execute(tuple, answer, gathered)
-        return gathered.batch
+        return asked(self._query, self._made, self._picked, self._width, rows, positions)

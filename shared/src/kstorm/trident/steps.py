@@ -10,6 +10,7 @@ from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, TopologyContext
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
 from kstorm.trident.operations import Filter, Function, Operation, name_of
+from kstorm.trident.state import QueryFunction
 from kstorm.trident.tuple import TridentTuple
 
 Row = tuple[Any, ...]
@@ -255,9 +256,23 @@ class CombineStep(Step):
         return [(*key, result(value)) for key, value in values.items()], [last[key] for key in values]
 
 
+def asked(
+    function: QueryFunction, state: Any, picked: Picked, width: int, rows: list[Row], positions: list[int]
+) -> Batch:
+    """The rows, each with what a state's answer adds."""
+    tuples = [picked.tuple(row) for row in rows]
+    gathered = Gathered(function, width)
+    for row, position, tuple, answer in zip(
+        rows, positions, tuples, function.batch_retrieve(state, tuples), strict=True
+    ):
+        gathered.before, gathered.position = row, position
+        function.execute(tuple, answer, gathered)
+    return gathered.batch
+
+
 def combined(aggregator: CombinerAggregator, keys: list[Row], rows: list[Row], picked: Picked) -> dict[Row, Any]:
     """The value of each group of these rows."""
-    return aggregator.fold(keys, aggregator.init_all(rows, picked.places, picked.tuple))
+    return aggregator.fold_rows(keys, rows, picked.places, picked.tuple)
 
 
 def joined(aggregator: CombinerAggregator, rows: list[Row]) -> dict[Row, Any]:

@@ -7,7 +7,7 @@ from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
 from kstorm.trident.external import ExternalMap, MapFactory
 from kstorm.trident.operations import Operation
 from kstorm.trident.state import MapState, QueryFunction, ShownMap, StateUpdater
-from kstorm.trident.steps import Batch, Gathered, Picked, Row, combined, joined, reduced
+from kstorm.trident.steps import Batch, Gathered, Picked, Row, asked, combined, joined, reduced
 
 _NONE: Any = object()
 
@@ -43,8 +43,12 @@ class Update(Protocol):
         """What a query is given as the state."""
         ...
 
+    def keys(self, rows: list[Row]) -> list[Row]:
+        """Whose values these rows need."""
+        ...
+
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
-        """Changes the state; what comes out of it."""
+        """Changes the state; what comes out of it. Of a state outside, the values are loaded."""
         ...
 
 
@@ -85,12 +89,14 @@ class AggregateUpdate:
         """What a reader is given for a stored value."""
         return self.operation.result(value) if isinstance(self.operation, CombinerAggregator) else value
 
+    def keys(self, rows: list[Row]) -> list[Row]:
+        """See `Update.keys`."""
+        return [row[:-1] for row in rows] if self._partial else self._groups.of_all(rows)
+
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """All values are made before one is stored."""
-        keys = [row[:-1] for row in rows] if self._partial else self._groups.of_all(rows)
+        keys = self.keys(rows)
         last = dict(zip(keys, positions, strict=True))
-        if self.map is not None:
-            self.map.load(list(last))
         values = self._values(keys, rows)
         self._state.multi_put(list(values), list(values.values()))
         return [(*key, self.show(value)) for key, value in values.items()], [last[key] for key in values]
@@ -129,6 +135,10 @@ class PersistUpdate:
         """See `Update.reader`."""
         return self._state
 
+    def keys(self, rows: list[Row]) -> list[Row]:
+        """The updater knows them."""
+        return []
+
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """See `Update.run`."""
         gathered = Gathered(self.operation, len(self.output))
@@ -150,12 +160,10 @@ class Query:
         """The task has its state, which `update` changes."""
         self._state = update.reader()
 
+    def keys(self, rows: list[Row]) -> list[Row]:
+        """See `Update.keys`."""
+        return self._picked.of_all(rows)
+
     def run(self, rows: list[Row], positions: list[int]) -> Batch:
         """The rows, each with what its answer adds."""
-        tuples = [self._picked.tuple(row) for row in rows]
-        answers = self.operation.batch_retrieve(self._state, tuples)
-        gathered = Gathered(self.operation, self._width)
-        for row, position, tuple, answer in zip(rows, positions, tuples, answers, strict=True):
-            gathered.before, gathered.position = row, position
-            self.operation.execute(tuple, answer, gathered)
-        return gathered.batch
+        return asked(self.operation, self._state, self._picked, self._width, rows, positions)
