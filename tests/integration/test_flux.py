@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import running
+from tests.integration.conftest import RunTopology
 from tests.integration.test_exactly_once import check_exactly
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount" / "topology.yaml"
@@ -36,19 +33,13 @@ bolts:
 TEXT = [f"one two w{number % 7}" for number in range(3_000)]
 
 
-def test_the_word_count_of_a_file(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_word_count_of_a_file(topic_prefix: str, tmp_path: Path, run_topology: RunTopology) -> None:
     """Included, with values from a file of properties and the environment; a process is killed amid the work."""
     file, properties = tmp_path / "topology.yaml", tmp_path / "site.properties"
     file.write_text(WIRED)
     properties.write_text(f"source: {topic_prefix}-in\nsink: {topic_prefix}-out\n")
     settings = {"KSTORM_TOPOLOGY_FILTER": str(properties)}
-    with running(str(file), topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with run_topology(str(file), settings=settings) as engine:
         assert engine.processes.topology.config.exactly_once
         engine.produce(TEXT[:1_500])
         engine.until(lambda: sum(engine.offsets().values()) > 0, 60, "the first messages are finished")

@@ -1,13 +1,11 @@
 """Counts of a stream in a real PostgreSQL: whatever is killed amid commits, they are the truth."""
 
 from collections import Counter
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import running
+from tests.integration.conftest import RunTopology
 from tests.integration.postgres import connect
 from tests.integration.postgres_server import PostgresServer
 
@@ -22,20 +20,13 @@ def sentences(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
-def test_kills_amid_commits(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    state: str,
-) -> None:
+def test_kills_amid_commits(run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     """Of the processes that write to the database, in turn, without a pause."""
     text: list[str] = []
     with PostgresServer() as postgres:
         monkeypatch.setenv("KSTORM_TEST_POSTGRES", str(postgres.port))
         monkeypatch.setenv("KSTORM_TEST_STATE", state)
-        with running("outside", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+        with run_topology("outside") as engine:
             for number in range(KILLS):
                 text += sentences(number)
                 engine.produce(sentences(number))

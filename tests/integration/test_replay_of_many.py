@@ -8,11 +8,12 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.cli.letters import read_letters
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic
 from kstorm.runtime.service.settings import Settings
-from tests.integration.engine import SOURCE_PARTITIONS, running
+from tests.integration.conftest import RunTopology
+from tests.integration.engine import SOURCE_PARTITIONS
 from tests.integration.test_lineage import records
 
 LETTERS, OTHERS = 1000, 500
@@ -20,8 +21,8 @@ LETTERS, OTHERS = 1000, 500
 
 def test_a_thousand_letters_are_replayed_and_each_word_is_written_once(
     kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
+    run_topology: RunTopology,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -29,7 +30,7 @@ def test_a_thousand_letters_are_replayed_and_each_word_is_written_once(
     mended = tmp_path / "mended"
     monkeypatch.setenv("KSTORM_TEST_MENDED", str(mended))
     text = [f"s{number} {'good' if number % 3 == 0 else 'bad'} end" for number in range(LETTERS + OTHERS)]
-    with running("mendable", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("mendable") as engine:
         name, settings = topic_prefix, Settings(topology="", bootstrap_servers=kafka.bootstrap)
         engine.produce(text)
         engine.until(lambda: len(read_letters(settings, name).letters) == LETTERS, 120, "all bad ones are letters")

@@ -1,25 +1,15 @@
 """Streams on real servers: whatever is killed, each word counts once."""
 
 from collections import Counter
-from pathlib import Path
 
-import pytest
-
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from tests.integration.engine import running
+from tests.integration.conftest import RunTopology
 
 TEXT = [f"one two w{number % 7}" for number in range(6_000)]
 
 
-def test_the_tutorials_word_count_is_exact(
-    kafka: EmbeddedKafka,
-    zookeeper: EmbeddedZooKeeper,
-    topic_prefix: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_tutorials_word_count_is_exact(run_topology: RunTopology) -> None:
     """Through a kill of each kind of process, amid the work: totals are the truth, and each has one record."""
-    with running("streams", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
+    with run_topology("streams") as engine:
         names = [worker.name for worker in engine.processes.workers]
         assert {name.rpartition("-")[0] for name in names} == {"acker", "sentences", "split", "count", "sink"}
         share = len(TEXT) // (len(names) + 1)

@@ -102,6 +102,17 @@ def test_it_emits_nothing() -> None:
         wired("word", do=lambda s: s.partition_persist({}, "word", Add()))  # type: ignore[arg-type]
 
 
+def test_only_its_updater_has_it() -> None:
+    """A query of it is refused when it is built, not when a tuple asks."""
+    with pytest.raises(TopologyError, match="only its updater has it"):
+        wired(
+            "word",
+            do=lambda s: s.state_query(
+                s.partition_persist(TotalsFactory(Ledger()), "word", Add()), "word", Where(), "n"
+            ),
+        )
+
+
 class Cities(State):
     def __init__(self) -> None:
         self.known = {"ann": "Ulm"}

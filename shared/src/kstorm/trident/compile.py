@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstorm.errors import TopologyError
-from kstorm.topology import BoltDeclarer, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
+from kstorm.topology import (
+    DEFAULT_STREAM,
+    BoltDeclarer,
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+)
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import KeyedJoinBolt, Side
@@ -161,6 +169,10 @@ class _Compiler:
         return node.outputs
 
     def _check_key(self, node: QueryNode, state: StateNode) -> None:
+        if not state.can_be_asked:
+            raise TopologyError(
+                "the state is of one's own class, and only its updater has it: ask one of new_static_state, or kstorm_state()"
+            )
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(
                 f"the state's key has {len(state.groups)} fields ({', '.join(state.groups) or 'none'}), and the query "
@@ -186,21 +198,15 @@ class _Compiler:
                 self._build_steps(node)
             case WindowNode():
                 window = window_bolt(node.window, self._steps[node], self._fields[node])
-                id = self._add(window, [node], node.short)
-                self._subscribe(id, self._inputs(node.parents[0]))
-                self._outputs[node] = Output(id, "default", self._fields[node])
+                self._put(window, [node], node.short, self._inputs(node.parents[0]))
             case JoinNode():
                 self._build_join(node)
             case StateNode():
-                bolt = self._states[node]
-                id = self._add(bolt, [node], node.short)
-                self._subscribe(id, self._inputs(node.parents[0]))
-                self._outputs[node] = Output(id, "default", self._fields[node])
+                self._put(self._states[node], [node], node.short, self._inputs(node.parents[0]))
             case QueryNode(state=state) if state is not None:
                 self._build_query(node, state)
             case BoltNode():
-                id = self._add(node.bolt, [node], node.short)
-                self._subscribe(id, self._inputs(node.parents[0]))
+                self._put(node.bolt, [node], node.short, self._inputs(node.parents[0]))
 
     def _build_steps(self, last: StepNode) -> None:
         chain = [last]
@@ -209,9 +215,7 @@ class _Compiler:
             assert isinstance(before, StepNode)
             chain.insert(0, before)
         bolt = StepsBolt([self._steps[node] for node in chain], self._fields[last])
-        id = self._add(bolt, chain, chain[0].short)
-        self._subscribe(id, self._inputs(chain[0].parents[0]))
-        self._outputs[last] = Output(id, "default", self._fields[last])
+        self._put(bolt, chain, chain[0].short, self._inputs(chain[0].parents[0]))
 
     def _build_join(self, node: JoinNode) -> None:
         sides: list[Side] = []
@@ -224,9 +228,7 @@ class _Compiler:
             sides.append(Side(places, Picked(keys, fields), Picked(others, fields)))
             inputs += found
         left, right = sides
-        id = self._add(KeyedJoinBolt(left, right, node.outputs), [node], "join")
-        self._subscribe(id, inputs)
-        self._outputs[node] = Output(id, "default", node.outputs)
+        self._put(KeyedJoinBolt(left, right, node.outputs), [node], "join", inputs)
 
     def _build_query(self, node: QueryNode, state: StateNode) -> None:
         before = node.parents[0]
@@ -269,9 +271,14 @@ class _Compiler:
         for output, grouping in inputs:
             self._declarers[id].grouping(output.component, grouping, output.stream)
 
-    def _add(
-        self, bolt: StepsBolt | StateBolt | WindowedBolt | KeyedJoinBolt, nodes: Sequence[Node], short: str
-    ) -> str:
+    def _put(
+        self,
+        bolt: StepsBolt | StateBolt | WindowedBolt | KeyedJoinBolt,
+        nodes: Sequence[Node],
+        short: str,
+        inputs: Iterable[tuple[Output, Grouping]],
+    ) -> None:
+        """A component that does some operations, the last of which can be had from it."""
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)
         hints = [node for node in nodes if node.hint is not None]
@@ -281,7 +288,8 @@ class _Compiler:
             declarer.set_num_tasks(max(tasks))
         self._declarers[id] = declarer
         self._operations[id] = [node.title for node in nodes]
-        return id
+        self._subscribe(id, inputs)
+        self._outputs[nodes[-1]] = Output(id, DEFAULT_STREAM, self._fields[nodes[-1]])
 
     def _spare(self, short: str) -> str:
         """An id of an operation's name, which no other component has."""

@@ -86,6 +86,8 @@ class StateNode(Node):
     short: str = ""
     groups: Fields | None = None
     """The fields of its key, if it has groups."""
+    can_be_asked: bool = True
+    """Whether queries may ask it."""
     make: Callable[[Fields, bool], Update] | None = None
     """Of the fields that come in, and whether they are combined already. Raises `TopologyError`."""
 

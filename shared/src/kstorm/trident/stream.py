@@ -202,6 +202,7 @@ class Stream(_Written):
                 raise TopologyError(
                     f"{name_of(updater)} emits nothing, as its state is of one's own class: name no outputs"
                 )
+            node.can_be_asked = False
             node.make = lambda fields, combined: OwnUpdate(state, updater, Picked(chosen(names, fields), fields))
         elif isinstance(state, KstormState):
             node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)

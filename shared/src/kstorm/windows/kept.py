@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kstorm.topology import DEFAULT_STREAM, Fields, KeyValueState, Source, Tuple
+from kstorm.windows.ordering import DIGITS, number_of, text_of
 
 _TUPLES: Final = "w/t/"
 _END: Final = "w/t0"  # "0" is the character behind "/"
 _META: Final = "w/meta"
-_SHIFT: Final = 2**62
-_DIGITS: Final = 19
 
 
 class Entry(NamedTuple):
@@ -59,7 +58,7 @@ class Kept:
     def _entries(self, end: str, start: str = _TUPLES) -> Iterator[Entry]:
         for key, (component, task, stream, values) in self._state.range(start, end):
             source = self._source(component, stream or DEFAULT_STREAM, task)
-            yield Entry(key, int(key[len(_TUPLES) : len(_TUPLES) + _DIGITS]) - _SHIFT, Tuple(values, source))
+            yield Entry(key, number_of(key[len(_TUPLES) : len(_TUPLES) + DIGITS]), Tuple(values, source))
 
     def _source(self, component: str, stream: str, task: int) -> Source:
         place = component, stream, task
@@ -70,7 +69,7 @@ class Kept:
 
 
 def _key(time: int, number: int) -> str:
-    return f"{_TUPLES}{time + _SHIFT:0{_DIGITS}d}{number:0{_DIGITS}d}"
+    return f"{_TUPLES}{text_of(time)}{number:0{DIGITS}d}"
 
 
 def last_key(time: int) -> str:

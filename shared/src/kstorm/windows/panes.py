@@ -10,12 +10,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.topology import KeyValueState, Tuple
+from kstorm.windows.ordering import DIGITS, number_of, text_of
 from kstorm.windows.watermark import NEVER
 
 _PANES: Final = "w/p/"
 _END: Final = "w/p0"  # "0" is the character behind "/"
-_SHIFT: Final = 2**62
-_DIGITS: Final = 19
 
 Fold = Callable[[Tuple], tuple[str, Sequence[Any], Any]]
 """Of a tuple its key, as a text and as values, and the value that it makes."""
@@ -77,7 +76,7 @@ class PaneManager:
         first = next(self._state.range(_PANES, _END), None)
         if first is None:
             return None
-        pane_end = (int(first[0][len(_PANES) : len(_PANES) + _DIGITS]) - _SHIFT) * self._size
+        pane_end = number_of(first[0][len(_PANES) : len(_PANES) + DIGITS]) * self._size
         aligned = -(-pane_end // self._slide) * self._slide
         return aligned if self._ended == NEVER else max(self._ended + self._slide, aligned)
 
@@ -85,10 +84,10 @@ class PaneManager:
         found: dict[str, tuple[Sequence[Any], Any]] = {}
         start = end - self._length
         for key, (values, value) in self._state.range(_key(start // self._size + 1), _key(end // self._size + 1)):
-            text = key[len(_PANES) + _DIGITS + 1 :]
+            text = key[len(_PANES) + DIGITS + 1 :]
             found[text] = values, self._combine(found[text][1], value) if text in found else value
         return PaneWindow(list(found.values()), start, end)
 
 
 def _key(pane: int, text: str = "") -> str:
-    return f"{_PANES}{pane + _SHIFT:0{_DIGITS}d}/{text}" if text else f"{_PANES}{pane + _SHIFT:0{_DIGITS}d}"
+    return f"{_PANES}{text_of(pane)}/{text}" if text else f"{_PANES}{text_of(pane)}"
