@@ -13,6 +13,7 @@ from kstorm.inspect.waiting import waits_for
 from kstorm.runtime.tracing.log import Bounds, Budget, Place, Ranges, TopicLog
 from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.recent import Recent
+from kstorm.runtime.tracing.slowest import slowest
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.runtime.tracing.trees import read_trees
 from kstorm.testing import FeederSpout, LocalCluster
@@ -162,3 +163,22 @@ def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.M
     stamps = [record.timestamp for record in log.read_from]
     assert min(stamps) == now - 60_000
     assert len(log.read_from) == len({record[:3] for record in log.read_from})
+
+
+def test_the_slowest_that_were_open_at_a_time(told: tuple[Log, Any]) -> None:
+    """Not those that began after it, however slow, nor those that were over; and not those that began before it is looked."""
+    log, shape = told
+    all_roots = roots(log.everything())
+    begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(all_roots)}
+    first, second = (all_roots[number] for number in HELD)
+
+    def found(open_at: int | None, since: int = BEGIN) -> list[int]:
+        slow = slowest(outline(shape), log, since, 1, open_at=open_at)
+        assert all(begun[root] == at for root, at in slow)
+        return [root for root, _ in slow]
+
+    assert found(None) == [second], "it waited for longest"
+    assert found(begun[first] + 5_000) == [first]
+    assert found(begun[second] + 15_000) == [second]
+    assert found(begun[first] + 15_000) == []
+    assert found(begun[first] + 5_000, since=begun[first] + 1) == []

@@ -13,9 +13,8 @@ from kstorm.runtime.tracing.slowest import slowest
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.topology import Topology
 
-_BEFORE_SECS: Final = 2.0
-"""So long before the death its tree may have begun."""
-_LOOKED_AT: Final = 200
+_BEFORE_SECS: Final = 10.0
+"""So long before the death its tree may have begun: an acker that died before that had them all wait."""
 _MOST_BYTES: Final = 400_000_000
 _MOST_SECS: Final = 10.0
 _MOST_LINES: Final = 14
@@ -29,11 +28,11 @@ def trace_of_held(topology: Topology, settings: Settings, deaths: Sequence[Death
     death, shape = deaths[-1], outline(topology)
     try:
         with TopicLog(settings, Budget(_MOST_BYTES, _MOST_SECS)) as log:
-            found = slowest(shape, log, int((death.killed_at - _BEFORE_SECS) * 1000), _LOOKED_AT)
-            held = next(((root, begun) for root, begun in found if begun <= death.killed_at * 1000), None)
-            if held is None:
+            killed_at = int(death.killed_at * 1000)
+            found = slowest(shape, log, killed_at - int(_BEFORE_SECS * 1000), 1, open_at=killed_at)
+            if not found:
                 return [f"no tree is found that was open when {death.worker.name} was killed"]
-            lines = list(draw(Tracer(shape, log).tree(*held), shape))
+            lines = list(draw(Tracer(shape, log).tree(*found[0]), shape))
     except KstormError as error:
         return [f"the trace of what {death.worker.name} held cannot be shown: {error}"]
     head = (

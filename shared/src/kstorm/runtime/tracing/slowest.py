@@ -30,9 +30,11 @@ class _Column:
         return found, times[first]
 
 
-def slowest(topology: Outline, log: TopicLog, since: int, count: int) -> Sequence[tuple[int, int]]:
+def slowest(
+    topology: Outline, log: TopicLog, since: int, count: int, *, open_at: int | None = None
+) -> Sequence[tuple[int, int]]:
     """The roots of so many trees that were acked and took longest, and when they began, slowest first. Only those count that began
-    after `since`, a Unix time in ms."""
+    after `since`, a Unix time in ms, and that were open at `open_at`, if that is given."""
     log.budget.doing = "looking for slow trees"
     ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
     spouts = [
@@ -52,6 +54,9 @@ def slowest(topology: Outline, log: TopicLog, since: int, count: int) -> Sequenc
     roots, starts = begun.arrays()
     ended, ends = acked.arrays()
     both, at, of = np.intersect1d(roots, ended, assume_unique=True, return_indices=True)
-    took = ends[of] - starts[at]
+    begins, took = starts[at], ends[of] - starts[at]
+    if open_at is not None:
+        there = (begins <= open_at) & (begins + took >= open_at)
+        both, begins, took = both[there], begins[there], took[there]
     order = np.argsort(-took, kind="stable")[:count]
-    return [(int(both[row]), int(starts[at][row])) for row in order]
+    return [(int(both[row]), int(begins[row])) for row in order]
