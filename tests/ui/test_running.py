@@ -92,6 +92,7 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
     page.get_by_role("link", name="Log of count-0").click()
+    expect(page.locator("pre")).to_have_count(2)  # a click does not wait for the page that it leads to
     newest, past = page.locator("pre").all_inner_texts()
     assert ("--- count-0, start 1: " in past, "start 2: " in past, "--- count-0, start 2: " in newest) == (
         True,
