@@ -13,7 +13,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.errors import raise_first_error
-from tests.chaos.audit import Letter, OffsetSeen, Record, RecordPlace
+from tests.chaos.findings import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 
 _SILENCE_SECS: Final = 30.0

@@ -7,8 +7,8 @@ import pytest
 
 from kstorm.errors import ConfigError
 from tests.chaos.faults import draw
-from tests.chaos.options import FAULTS, ChaosOptions, parse
-from tests.chaos.stage import ROLES
+from tests.chaos.options import FAULTS, ChaosOptions, faults_of, parse
+from tests.chaos.subject import SUBJECTS, WORD_COUNT
 from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
 
@@ -52,9 +52,9 @@ def test_what_one_fault_draws_does_not_change_the_next() -> None:
 def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
     """A full one draws from all, and writes the page of the docs."""
     short, full = asked("--short"), asked()
-    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in ROLES]
+    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in SUBJECTS[WORD_COUNT].roles]
     assert short.report is None
-    assert list(full.faults) == FAULTS
+    assert list(full.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert full.report is not None
     assert full.report.parts[-2:] == ("docs", "reliability.md")
     assert asked("--faults", "sleep").report is None
@@ -83,7 +83,7 @@ def test_exactly_once_draws_from_all_faults() -> None:
     """Its command asks for the same again."""
     options = asked("--guarantee", "exactly-once", "--seed", "7")
     assert options.guarantee == "exactly_once"
-    assert list(options.faults) == FAULTS
+    assert list(options.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert asked(*options.command.split()[2:]) == options
     assert not asked("--guarantee", "at-least-once").exactly_once
 

@@ -7,11 +7,12 @@ import pytest
 from rich.console import Console
 
 from kstorm.local.audit import Audited
-from tests.chaos.audit import ChaosFindings, Duplicate, Lost, RecordPlace
-from tests.chaos.options import FAULTS, ChaosOptions, parse
+from tests.chaos.findings import ChaosFindings, Duplicate, Lost, RecordPlace
+from tests.chaos.options import ChaosOptions, faults_of, parse
 from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
 from tests.chaos.page import renew_page, write_page
 from tests.chaos.report import print_outcome, sum_up
+from tests.chaos.subject import SUBJECTS, WORD_COUNT
 
 
 def options(*arguments: str) -> ChaosOptions:
@@ -104,7 +105,7 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
 
 def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
     """What cannot be had here does not count; a file that was asked for is always written."""
-    episodes = [episode(fault.name, 1, 2) for fault in FAULTS if fault.name != "disk-full"]
+    episodes = [episode(fault.name, 1, 2) for fault in faults_of(SUBJECTS[WORD_COUNT]) if fault.name != "disk-full"]
     assert outcome(ChaosFindings(), *episodes).whole
     assert not outcome(ChaosFindings(), *episodes[1:]).whole
     assert ChaosOutcome(options("--report", "r.md"), ChaosFindings(), [], {}, 0).whole
