@@ -60,6 +60,8 @@ class Feed(threading.Thread):
                 "message.timeout.ms": 0,  # an outage may last
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
+                # A broker that a busy controller took for dead leads nothing for a while, and nobody says when it does again.
+                "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             }
         )
