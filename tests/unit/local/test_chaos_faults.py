@@ -96,6 +96,39 @@ def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) ->
     assert topology().config.exactly_once
 
 
+@pytest.mark.parametrize("name", ["trident", "window", "join", "all"])
+def test_each_topology_has_the_faults_that_it_can_have(name: str) -> None:
+    """Roles, processes and bolts that are named are there; a short run kills each role once; it is processed exactly once."""
+    options = asked("--topology", name, "--seed", "7")
+    assert options.exactly_once
+    assert options.command == f"./run chaos --minutes 10 --seed 7 --topology {name}"
+    assert (options.report is not None) == (name == "all")
+    subject = options.subject
+    with pytest.MonkeyPatch.context() as patched:
+        for variable, value in subject.environment.items():
+            patched.setenv(variable, value)
+        built = subject.topology()
+    processes = {f"{spec.id}-{number}" for spec in built.components.values() for number in range(spec.parallelism)}
+    assert {*subject.behind_proxy} <= processes | {"acker-0"}
+    assert subject.small_disk in processes
+    assert {*subject.framed} == {spec.id for spec in built.bolts}
+    assert {*subject.scaled} <= {spec.id for spec in built.bolts}
+    assert {each for some in subject.roles.values() for each in some} == {*built.components, "__acker"}
+    assert {*subject.stateful} <= {*subject.roles}
+    short = asked("--topology", name, "--short")
+    assert {fault.name for fault in short.faults} == {f"kill-{role}" for role in subject.roles}
+    assert ("poison-large" in [fault.name for fault in options.faults]) == (name in ("trident", "all"))
+
+
+def test_streams_are_processed_exactly_once() -> None:
+    """At least once they cannot be."""
+    assert asked("--topology", "join", "--guarantee", "exactly-once").exactly_once
+    with pytest.raises(ConfigError, match="'join' is processed exactly once"):
+        asked("--topology", "join", "--guarantee", "at-least-once")
+    with pytest.raises(ConfigError, match="no fault 'kill-window' for this topology"):
+        asked("--faults", "kill-window")
+
+
 def test_an_unknown_fault_is_named() -> None:
     """With where to find those that there are."""
     with pytest.raises(ConfigError, match=r"no fault 'sleeep'.*--list"):

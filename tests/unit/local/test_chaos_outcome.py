@@ -144,3 +144,20 @@ def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path)
     assert "met: duplicated: 0 of 0 outputs" in both
     renew_page(sum_up(outcome(ChaosFindings(), episode("sleep", 1, 2))), page)
     assert "| sleep | 0 | 0 | 0 | 0 | 2.0 | 2.0 |" in page.read_text()
+
+
+def test_the_page_of_the_docs_has_a_run_of_streams_beside_those(tmp_path: Path) -> None:
+    """In a part of its own, with the late tuples; the table side by side is of the word count."""
+    page = tmp_path / "reliability.md"
+    for arguments in ([], ["--guarantee", "exactly-once"], ["--topology", "all"]):
+        made = ChaosOutcome(options(*arguments), ChaosFindings(late=3), [episode("sleep", 1, 2)], {}, 0)
+        renew_page(sum_up(made), page)
+    said = page.read_text()
+    assert "| fault | lost, at least once | lost, exactly once | duplicated" in said
+    assert "## Streams, exactly once" in said
+    assert said.count("Late tuples, each told once and in none of its windows: 3.") == 1
+    assert {kept.name for kept in (tmp_path / "reliability").iterdir()} == {
+        "at_least_once.json",
+        "exactly_once.json",
+        "streams.json",
+    }
