@@ -26,6 +26,13 @@ def kill(role: str) -> Deed:
     return deed
 
 
+def kill_together(stage: Stage, rng: random.Random) -> Steps:
+    """SIGKILL to one process of each role, as when a machine is lost; each is started again a second later."""
+    for role in stage.subject.roles:
+        stage.pick(role, rng).process.kill()
+    yield Hold(0)
+
+
 def sleep(stage: Stage, rng: random.Random) -> Steps:
     """SIGSTOP for longer than the session, then SIGCONT."""
     process = stage.pick(rng.choice(list(stage.subject.roles)), rng).process
@@ -87,6 +94,7 @@ KILLS: Final = [
 ]
 PROCESS_FAULTS: Final = [
     *KILLS,
+    Fault("kill-together", "SIGKILL to a process of each role at once, as when a machine is lost", kill_together),
     Fault("sleep", f"SIGSTOP to a process for {ASLEEP_SECS:.0f} s, longer than its session; then SIGCONT", sleep),
     Fault("scale", "a bolt is scaled to three processes and back", scale),
     Fault("rolling-restart", "each process is stopped by SIGTERM and started again, one after the other", roll),
