@@ -170,15 +170,14 @@ def test_a_message_that_is_twice_in_a_window_is_a_duplicate() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"ids": ["m0", "m1", "m2"]}, id="one of another task's"),
         pytest.param({"ids": ["m1", "m0"]}, id="in another order"),
         pytest.param({"ids": ["m0", "m9"]}, id="one that never was"),
         pytest.param({"ids": [], "new": []}, id="empty"),
         pytest.param({"new": ["m0", "m1"]}, id="new once more"),
         pytest.param({"new": []}, id="new never"),
         pytest.param({"start": 1}, id="too short"),
-        pytest.param({"end": 4500, "start": 500}, id="no multiple of the slide"),
-        pytest.param({"end": 6000, "start": 2000}, id="another time's"),
+        pytest.param({"end": 4500, "start": 500, "new": []}, id="no multiple of the slide"),
+        pytest.param({"end": 6000, "start": 2000, "new": []}, id="another time's"),
         pytest.param({"end": "4000"}, id="no number"),
     ],
 )
@@ -191,9 +190,19 @@ def test_a_window_that_is_not_as_defined_is_corrupted(change: dict[str, object])
 
 def test_a_window_that_has_not_ended_must_not_be_shown() -> None:
     """Time is not there yet."""
-    end = {"task": 0, "start": 26_000, "end": 32_000 - 2000, "ids": ["last"], "new": ["last"]}
+    end = {"task": 0, "start": 28_000, "end": 32_000, "ids": ["last"], "new": ["last"]}
     found = windows(lambda some: some.append(end))
     assert len(found.corrupted) == 1
+
+
+def test_a_group_has_one_task() -> None:
+    """Its messages are in no other's windows, even if they are missing in those of its own."""
+    some = [dict(each) for each in TOLD_OF["windows", "default"]]
+    some[3].update(ids=["m1", "m2"])
+    del some[2]
+    found = audited(told(windows=some))
+    assert len(found.corrupted) == 1
+    assert ("m1", "window until 6000") in names(found)
 
 
 def test_a_late_message_is_in_no_window() -> None:
