@@ -17,6 +17,7 @@ from kstorm.topology import (
     TopologyBuilder,
 )
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
+from kstorm.trident.batches import Picked
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import KeyedJoinBolt, Side
 from kstorm.trident.plan import (
@@ -36,7 +37,7 @@ from kstorm.trident.plan import (
     renamed,
 )
 from kstorm.trident.spouts import _TridentKafkaSpout
-from kstorm.trident.steps import Picked, Step
+from kstorm.trident.steps import Step
 from kstorm.trident.updates import Query
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import WindowedBolt

@@ -9,6 +9,7 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
+from kstorm.trident.batches import Picked
 from kstorm.trident.external import MapFactory
 from kstorm.trident.making import adding, aggregating, asking, combining, extreme, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
@@ -27,12 +28,7 @@ from kstorm.trident.plan import (
 )
 from kstorm.trident.sink import json_bolt
 from kstorm.trident.state import KstormState, QueryFunction, StateUpdater
-from kstorm.trident.steps import (
-    CallStep,
-    PeekStep,
-    Picked,
-    Step,
-)
+from kstorm.trident.steps import CallStep, PeekStep, Step
 from kstorm.trident.tuple import TridentTuple
 from kstorm.trident.updates import PersistUpdate
 from kstorm.trident.windows import Window
