@@ -135,7 +135,7 @@ def text_of(key: Key) -> str:
 
 
 def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
-    """`text_of` of the keys of groups of so many fields, as `Picked.keys` gives them. Written out for a text, as this is done for each
+    """`text_of` of the keys of groups of so many fields, as `Picked.keys` gives them. Written out for a text: this is done for each
     group of each batch."""
     if fields == 1:
         return [group if type(group) is str and group[:1] != "[" else text_of((group,)) for group in groups]
