@@ -107,8 +107,8 @@ class _Compiler:
             case SpoutNode():
                 return self._spout(node)
             case StepNode(make=make) if make is not None:
-                if node.is_partial and not self._is_in_a_row(node):
-                    return before  # it would be a hop of its own, and gains nothing then
+                if node.is_optional and not self._is_in_a_row(node):
+                    return before  # it gains nothing then
                 if node.make_of_parts is not None and self._has_parts(node):
                     make = node.make_of_parts
                 found, self._steps[node] = make(before)

@@ -305,13 +305,19 @@ class GroupedStream(_Written):
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
-        """Combines what a batch has of each group before it travels, if the aggregator can."""
+        """Combines what a batch has of each group before it travels, if the aggregator can; else leaves what it needs."""
         if not isinstance(aggregator, CombinerAggregator):
-            return self._node
+            if inputs is None:
+                return self._node
+            needed = Fields(dict.fromkeys([*self._groups, *inputs]))
+            make = partial(projecting, needed)
+            title = f"project({_listed(needed)})"
+            return self._add(StepNode(title, [self._node], short="project", make=make, is_optional=True))
         outputs = Fields(_spare(_PARTIAL, self._groups))
         make = partial(aggregating, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
-        return self._add(StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True))
+        node = StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True, is_optional=True)
+        return self._add(node)
 
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):
