@@ -1,5 +1,6 @@
 """What Trident's bolts cost beside the same written by hand: see `tests.bench.test_micro`."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,10 +14,15 @@ from kstorm.testing import FeederSpout
 from kstorm.topology import Config, Fields, Topology, TopologyBuilder, TopologyContext
 from kstorm.trident import Count, TridentTopology, kstorm_state
 from tests.bench.conftest import WORDS, Measure, N
+from tests.bench.corpus import texts
 from tests.bench.trident import CountByHand, Split, SplitByHand
 
 EXACT = Config(topology_processing_guarantee="exactly_once")
-SENTENCES = [" ".join(["7", *WORDS[at : at + 10]]) for at in range(0, N, 10)]
+FRAMES = {
+    "few words twice": WORDS,
+    "half of them one word": " ".join(texts(N // 9, 0.5)).split()[:N],
+}
+"""The words of a frame: `N` each."""
 
 
 def by_hand() -> Topology:
@@ -64,16 +70,22 @@ def run(measure: Measure, topology: Topology, component: str, source: str, colum
     measure(N, act)
 
 
+@pytest.mark.parametrize("words", FRAMES)
 @pytest.mark.parametrize("how", TOPOLOGIES)
-def test_split_of_trident(measure: Measure, how: str) -> None:
-    """Split, exactly once: a word emitted, sent."""
-    run(measure, TOPOLOGIES[how], "split", "spout", [SENTENCES])
+def test_split_of_trident(measure: Measure, how: str, words: str) -> None:
+    """Split, exactly once: a word."""
+    found = FRAMES[words]
+    sentences = [" ".join(["7", *found[at : at + 10]]) for at in range(0, N, 10)]
+    run(measure, TOPOLOGIES[how], "split", "spout", [sentences])
 
 
+@pytest.mark.parametrize("words", FRAMES)
 @pytest.mark.parametrize("how", TOPOLOGIES)
-def test_count_of_trident(measure: Measure, how: str) -> None:
-    """Count in the state, exactly once: a word, or what was combined of one."""
-    columns: list[list[Any]] = [list(dict.fromkeys(WORDS)), [1] * len(set(WORDS))] if how == "Trident" else [WORDS]
+def test_count_of_trident(measure: Measure, how: str, words: str) -> None:
+    """Count in the state, exactly once: a word of the frame, combined before or not."""
+    found = FRAMES[words]
+    parts = Counter(found)
+    columns: list[list[Any]] = [list(parts), list(parts.values())] if how == "Trident" else [found]
     run(measure, TOPOLOGIES[how], "count", "split", columns)
 
 
