@@ -23,6 +23,7 @@ from tests.bench.progress import Progress
 from tests.bench.terms import Terms
 from tests.bench.usage import Usage
 from tests.bench.waiting import Wait
+from tests.bench.workers import figures_of_workers
 
 _STOP_SECS: Final = 20.0
 _BACKLOG_SECS: Final = 120.0
@@ -50,8 +51,9 @@ class Run:
 class Contest:
     """Runs contestants one after the other on one Kafka, each with topics of its own."""
 
-    def __init__(self, kafka: EmbeddedKafka, directory: Path, progress: Progress) -> None:
-        """`directory` gets a folder with the log of each run."""
+    def __init__(self, kafka: EmbeddedKafka, directory: Path, progress: Progress, skew: float | None) -> None:
+        """`directory` gets a folder with the log of each run; `skew`: see `corpus.texts`."""
+        self._skew = skew
         self._kafka, self._directory, self._progress = kafka, directory, progress
         self._broker = Broker(kafka.bootstrap)
         self._filled: dict[int, str] = {}
@@ -64,7 +66,7 @@ class Contest:
         """
         self._runs += 1
         name = f"run{self._runs:02}"
-        texts = corpus.texts(sentences if rate is None else sentences_at(rate, sentences))
+        texts = corpus.texts(sentences if rate is None else sentences_at(rate, sentences), self._skew)
         source = f"{name}-sentences" if rate is not None else self._preloaded(texts)
         directory = self._directory / f"{name}-{contestant.name}"
         directory.mkdir()
@@ -105,6 +107,7 @@ class Contest:
                 terms.bootstrap,
                 terms.sink,
                 lambda count: self._progress.status(f"{contestant.name}: {count:,} counts read back"),
+                by_batch=contestant.is_by_batch,
             )
             stack.callback(reader.close)
             process.start()
@@ -113,21 +116,28 @@ class Contest:
                 stack.callback(feed.stop)
             usage, broker_usage = (stack.enter_context(Usage(watched)) for watched in (process, self._kafka.process))
             wait = Wait(process, self._broker, terms.sink, self._progress)
-            kept_up = self._until_counted(wait, reader, truth, feed)
+            kept_up = self._until_counted(wait, reader, truth, feed, by_batch=contestant.is_by_batch)
             begun = self._broker.first_stamp(self._broker.topics() - before)  # while it still has its topics
-        share = min(1.0, len(reader.counts.stamps) / truth.total())
+        records = len(reader.counts.stamps)
+        whole = records if contestant.is_by_batch else truth.total()
+        share = min(1.0, records / whole)
         figures = _figures(reader.counts, share, len(texts), usage, broker_usage)
         if feed is None and begun is not None:
             figures |= _whole_figures(reader.counts, share, len(texts), usage, broker_usage, begun)
+            seconds = len(texts) / (figures["whole_sentences_per_s"] or 1)
+            figures |= figures_of_workers(terms.directory, len(texts), seconds)
         verdict = reader.counts.compare(truth)
         correct = verdict.correct if kept_up or verdict.correct else None
         latencies = _latencies(reader.counts, feed) if correct is not None else []
         if feed is not None:
             for title, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
                 figures[title] = quantile(latencies, share)
-        return Run(contestant.name, len(texts), figures, correct, verdict, throughput(reader.counts.stamps), latencies)
+        speed = throughput(reader.counts.stamps, truth.total() / whole)
+        return Run(contestant.name, len(texts), figures, correct, verdict, speed, latencies)
 
-    def _until_counted(self, wait: Wait, reader: Reader, truth: Mapping[str, int], feed: RateFeed | None) -> bool:
+    def _until_counted(
+        self, wait: Wait, reader: Reader, truth: Mapping[str, int], feed: RateFeed | None, *, by_batch: bool
+    ) -> bool:
         """Wait until every count is there, or no more come. False if the feed's rate was too much."""
         if feed is not None:
             feed.send_first()
@@ -136,9 +146,11 @@ class Contest:
         if feed is not None:
             feed.start()
             deadline = time.monotonic() + feed.seconds + _BACKLOG_SECS
-        wanted = sum(truth.values())
+        wanted = 1 if by_batch else sum(truth.values())
         while True:
             more = wait.for_records(wanted, deadline)
+            if by_batch and more:
+                wait.for_quiet()
             if feed is not None:
                 feed.check()
             reader.read_to(wait.ends)

@@ -1,7 +1,7 @@
-"""Who takes part in the benchmark: kstorm, a plain loop, plain Faust."""
+"""Who takes part in the benchmark: kstorm, a plain loop, plain Faust; if asked for, Trident beside the same by hand."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +9,8 @@ from kstorm.errors import ConfigError
 
 BASE: Final = "loop"
 """The contestant that ratios are to."""
+BY_HAND: Final = "by-hand"
+"""The same, where the loop does not run."""
 
 _FEWEST: Final = 1000
 """Sentences that a slow contestant gets if the others get as many."""
@@ -25,6 +27,11 @@ class Contestant:
     """What it gets besides its `Terms`."""
     slowness: int = 1
     """It gets one sentence where the others get so many, since more would take too long."""
+
+    is_default: bool = True
+    """Whether it runs without being asked for."""
+    is_by_batch: bool = False
+    """Whether it writes a record for each word of a batch, `<count>` without an id: nobody knows how many."""
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -46,18 +53,33 @@ CONTESTANTS: Final = (
         {"KSTORM_STATE": "1", "KSTORM_GUARANTEE": "exactly-once"},
     ),
     Contestant("faust", ("-m", "tests.bench.plain_faust"), slowness=50),
+    *(
+        Contestant(
+            name,
+            ("-m", "tests.bench", "peer"),
+            {"KSTORM_GUARANTEE": "exactly-once", "KSTORM_BENCH_TOPOLOGY": f"tests.bench.trident:{function}"},
+            is_default=False,
+            is_by_batch=True,
+        )
+        for name, function in ((BY_HAND, "by_hand"), ("trident", "trident"), ("trident-uncombined", "uncombined"))
+    ),
 )
 
 
 def choose(names: str | None) -> tuple[Contestant, ...]:
-    """The contestants of a comma-separated list in their fixed order, all without one.
+    """The contestants of a comma-separated list in their fixed order, without one all that are not on request.
 
     Raises `ConfigError` if there is no such contestant.
     """
     if names is None:
-        return CONTESTANTS
+        return tuple(contestant for contestant in CONTESTANTS if contestant.is_default)
     wanted = [name.strip() for name in names.split(",")]
     known = [contestant.name for contestant in CONTESTANTS]
     if unknown := [name for name in wanted if name not in known]:
         raise ConfigError(f"--only {names}: there is no contestant {unknown[0]!r}, only {', '.join(known)}")
     return tuple(contestant for contestant in CONTESTANTS if contestant.name in wanted)
+
+
+def base_of(names: Collection[str]) -> str | None:
+    """Of those that run, the one that ratios are to."""
+    return next((name for name in (BASE, BY_HAND) if name in names), None)

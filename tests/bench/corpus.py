@@ -1,4 +1,4 @@
-"""The sentences of the benchmark, the same on every machine: 8 to 12 words of 5,000, a few of them very frequent."""
+"""The sentences of the benchmark, the same on every machine: 8 to 12 words of 5,000, a few or one of them very frequent."""
 
 import itertools
 import random
@@ -24,10 +24,11 @@ def vocabulary() -> tuple[str, ...]:
 
 
 @lru_cache(2)
-def texts(count: int) -> tuple[str, ...]:
-    """The first `count` sentences, without their ids. More sentences begin with the same ones."""
+def texts(count: int, skew: float | None = None) -> tuple[str, ...]:
+    """The first `count` sentences, without their ids. More sentences begin with the same ones. `skew`: the most frequent word's
+    share of all words, from 0 to 1; by default Zipf's 11 %."""
     chooser = random.Random(_SEED)
-    words, weights = vocabulary(), _cumulative_weights()
+    words, weights = vocabulary(), _cumulative_weights(skew)
     return tuple(
         " ".join(chooser.choices(words, cum_weights=weights, k=8 + int(5 * chooser.random()))) for _ in range(count)
     )
@@ -39,6 +40,9 @@ def true_counts(sentences: Iterable[str]) -> Counter[str]:
 
 
 @cache
-def _cumulative_weights() -> tuple[float, ...]:
+def _cumulative_weights(skew: float | None) -> tuple[float, ...]:
     """Zipf's law: the word of rank r occurs in proportion to 1/r."""
-    return tuple(itertools.accumulate(1 / rank for rank in range(1, _VOCABULARY + 1)))
+    weights = [1 / rank for rank in range(1, _VOCABULARY + 1)]
+    if skew is not None:
+        weights[0] = sum(weights[1:]) * skew / (1 - skew)
+    return tuple(itertools.accumulate(weights))

@@ -51,13 +51,13 @@ def whole_window(stamps_ms: Sequence[int], begin: float) -> Window:
     return Window(begin, max(stamps_ms) / 1000, 1.0)
 
 
-def throughput(stamps_ms: Sequence[int]) -> list[float]:
+def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[float]:
     """Sentences a second in each half second from the first record on, at ten words a sentence."""
     if not stamps_ms:
         return []
     stamps = np.asarray(stamps_ms)
     bins = (stamps - stamps.min()) // round(BIN_SECS * 1000)
-    return [float(count) / BIN_SECS / WORDS_PER_SENTENCE for count in np.bincount(bins)]
+    return [float(count) * words_a_record / BIN_SECS / WORDS_PER_SENTENCE for count in np.bincount(bins)]
 
 
 class Growth:

@@ -27,6 +27,9 @@ class BenchOptions:
     only: str | None = None
     """The contestants that run, comma-separated; None: all."""
 
+    skew: float | None = None
+    """The most frequent word's share of all words; None: 11 %."""
+
     @property
     def asked_sentences(self) -> int:
         """`sentences`, or what it is by default."""
@@ -37,7 +40,8 @@ class BenchOptions:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line of `BenchOptions`."""
-    names = ",".join(contestant.name for contestant in CONTESTANTS)
+    names = ",".join(contestant.name for contestant in CONTESTANTS if contestant.is_default)
+    others = ",".join(contestant.name for contestant in CONTESTANTS if not contestant.is_default)
     parser.add_argument("--rounds", type=positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}")
     parser.add_argument(
         "--sentences",
@@ -48,7 +52,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=_rate, metavar="R", help="measure latencies while so many sentences a second are sent"
     )
-    parser.add_argument("--only", metavar="NAME,…", help=f"let only these run (default {names})")
+    parser.add_argument(
+        "--only", metavar="NAME,…", help=f"let only these run (default {names}; there are also {others})"
+    )
+    parser.add_argument(
+        "--skew", type=_share, metavar="SHARE", help="of all words so many are the same one (default 0.11)"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
 
@@ -67,6 +76,16 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return number
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share of the words, between 0 and 1")
+    return share
 
 
 def _rate(text: str) -> float:

@@ -29,7 +29,9 @@ class Verdict:
 class Counts:
     """All counts that a contestant wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_batch: bool = False) -> None:
+        """`by_batch`: a value is a count without an id."""
+        self._by_batch = by_batch
         self.stamps = array("q")
         """When the broker got each record, in ms since 1970, in no order."""
         self.last_stamp: dict[int, int] = {}
@@ -41,14 +43,16 @@ class Counts:
         """Take one record; `stamp` is in ms since 1970."""
         self.stamps.append(stamp)
         try:
-            count, ident = map(int, (value or b"").split())
+            count, *ident = map(int, (value or b"").split())
+            if len(ident) == self._by_batch:
+                raise ValueError("an id too many, or none")
         except ValueError:
             self._unreadable += 1
             return
         if count > self._highest.get(key or b"", 0):
             self._highest[key or b""] = count
-        if stamp > self.last_stamp.get(ident, 0):
-            self.last_stamp[ident] = stamp
+        if ident and stamp > self.last_stamp.get(ident[0], 0):
+            self.last_stamp[ident[0]] = stamp
 
     def compare(self, truth: Mapping[str, int]) -> Verdict:
         """Judge all records taken so far."""
@@ -64,9 +68,9 @@ class Counts:
 class Reader:
     """Reads a topic of counts bit by bit. `close` it at the end."""
 
-    def __init__(self, bootstrap: str, topic: str, show: Callable[[int], None]) -> None:
-        """`show` is called now and then with the number of records read."""
-        self.counts = Counts()
+    def __init__(self, bootstrap: str, topic: str, show: Callable[[int], None], *, by_batch: bool = False) -> None:
+        """`show` is called now and then with the number of records read; `by_batch`: see `Counts`."""
+        self.counts = Counts(by_batch=by_batch)
         self._show = show
         self._topic = topic
         self._positions: dict[int, int] = {}

@@ -4,7 +4,11 @@
 part of what kstorm needs, so one is started, and counted as ours.
 """
 
+import json
+import os
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from kstorm.local.cluster import LocalProcesses
@@ -13,26 +17,47 @@ from kstorm.local.topics import cleaned_up
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.bench.terms import from_environment
+from tests.bench.workers import WORKERS
 
-REFERENCE: Final = "tests.bench.wordcount:topology"
+TOPOLOGY: Final = "KSTORM_BENCH_TOPOLOGY"
+"""The variable that names another topology than the ordinary word count."""
+_REFERENCE: Final = "tests.bench.wordcount:topology"
 _READY_SECS: Final = 120.0
 
 
 def run_peer() -> int:
     """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `ConfigError` if a variable is missing."""
-    terms = from_environment()
+    terms, reference = from_environment(), os.environ.get(TOPOLOGY, _REFERENCE)
     with open_endpoints(terms.directory, terms.bootstrap) as endpoints:
-        settings = Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
+        settings = Settings(topology=reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
         topology = settings.load_topology()
         with cleaned_up(settings, topology, [], f"/kstorm/{topology.name}"):
             ensure_topics(topology, settings)
             processes = LocalProcesses(
-                topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=terms.directory
+                topology, reference, endpoints.bootstrap, endpoints.zookeeper, workdir=terms.directory
             )
+            begun: dict[str, float] = {}
             try:
                 processes.start()
                 processes.wait_ready(_READY_SECS)
+                begun = {worker.name: worker.process.cpu_seconds() for worker in processes.workers}
                 while True:
                     time.sleep(1)
             finally:
+                _tell(processes, begun, terms.directory / WORKERS)
                 processes.kill()
+
+
+def _tell(processes: LocalProcesses, begun: Mapping[str, float], path: Path) -> None:
+    """`begun`: the CPU seconds that each had used when all were ready; nothing is told without them."""
+    statuses = processes.statuses() if begun else {}
+    found = [
+        {
+            "component": worker.component,
+            "cpu_seconds": worker.process.cpu_seconds() - begun[worker.name],
+            **(statuses[worker.name] or {}),
+        }
+        for worker in processes.workers
+        if worker.name in begun
+    ]
+    path.write_text(json.dumps(found))

@@ -27,6 +27,12 @@ _TITLES: Final = {
     "p50_ms": "latency p50, ms",
     "p99_ms": "latency p99, ms",
     "max_ms": "latency max, ms",
+    "tuples_to_count": "tuples to count",
+    "frames_to_count": "frames to it, ×1000",
+    "count_cpu_s_per_million": "its CPU s",
+    "hottest_share": "hottest: tuples",
+    "hottest_cpu_s_per_million": "hottest: CPU s",
+    "hottest_busy": "hottest: busy",
 }
 _RATIO: Final = "_ratio"
 _ORDER: Final = ("min", "median", "max")

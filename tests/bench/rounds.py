@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.bench.contest import Run
-from tests.bench.contestants import BASE, Contestant
+from tests.bench.contestants import Contestant, base_of
 
 
 def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
     """All runs in order: base, one, base, another, base … Without the base, or with nobody else, just `rounds` of each."""
-    base = [contestant for contestant in contestants if contestant.name == BASE]
-    others = [contestant for contestant in contestants if contestant.name != BASE]
+    name = base_of([contestant.name for contestant in contestants])
+    base = [contestant for contestant in contestants if contestant.name == name]
+    others = [contestant for contestant in contestants if contestant.name != name]
     if not base or not others:
         return list(contestants) * rounds
     return [*(each for other in others * rounds for each in (*base, other)), *base]
@@ -22,10 +23,10 @@ def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]
 
 def with_ratios(runs: Sequence[Run]) -> list[Run]:
     """The same runs; those that stand between two of the base have their ratios to it, for each figure both have."""
-    found = list(runs)
+    found, base = list(runs), base_of({run.contestant for run in runs})
     for place in range(1, len(runs) - 1):
         before, run, after = runs[place - 1 : place + 2]
-        if run.contestant != BASE and before.contestant == after.contestant == BASE:
+        if run.contestant != base and before.contestant == after.contestant == base:
             found[place] = replace(run, ratios=_ratios(before, run, after))
     return found
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from kstorm.errors import ConfigError
 from kstorm.local.paths import run_directory
 from kstorm.local.servers import EmbeddedKafka
 from tests.bench.contest import Contest, Run
-from tests.bench.contestants import BASE, choose
+from tests.bench.contestants import BASE, Contestant, choose
 from tests.bench.options import BenchOptions
 from tests.bench.plot import check_installed, plot
 from tests.bench.progress import Progress
@@ -28,6 +29,7 @@ def run_short(options: BenchOptions) -> int:
     """
     contestants = choose(options.only)
     (warm_up,) = choose(BASE)
+    _check_rate(options, contestants)
     _check_files(options)
     console = Console()
     progress = Progress(console)
@@ -37,7 +39,7 @@ def run_short(options: BenchOptions) -> int:
     try:
         progress.status("starting Kafka")
         with EmbeddedKafka(directory, heap=_HEAP) as kafka:
-            contest = Contest(kafka, directory, progress)
+            contest = Contest(kafka, directory, progress, options.skew)
             plan = schedule(contestants, options.rounds)
             progress.status("warming the broker up")
             contest.run(warm_up, options.asked_sentences, None)
@@ -63,6 +65,14 @@ def _finish(options: BenchOptions, runs: list[Run], console: Console) -> int:
     for fault in found:
         console.print(f"WRONG: {fault}.", style="bold red", markup=False, highlight=False)
     return 1 if found else 0
+
+
+def _check_rate(options: BenchOptions, contestants: Sequence[Contestant]) -> None:
+    for contestant in contestants:
+        if contestant.is_by_batch and options.rate is not None:
+            raise ConfigError(
+                f"--rate: the records of {contestant.name} do not say of which sentence they are, so it has no latency"
+            )
 
 
 def _check_files(options: BenchOptions) -> None:

@@ -12,6 +12,7 @@ from tests.bench.progress import Progress
 _LOOK_SECS: Final = 0.25
 _START_SECS: Final = 180.0
 _SILENCE_SECS: Final = 60.0
+_QUIET_SECS: Final = 1.0
 
 
 class Wait:
@@ -49,6 +50,15 @@ class Wait:
             self._progress.status(f"{self._process.name}: {found:,} of {wanted:,} counts")
             self._tick.wait(_LOOK_SECS)
         return True
+
+    def for_quiet(self) -> None:
+        """Until there was no new count for a second. Raises `LocalError` if the contestant ends."""
+        records, changed = self._look(), time.monotonic()
+        while time.monotonic() - changed < _QUIET_SECS:
+            self._progress.status(f"{self._process.name}: {records:,} counts")
+            self._tick.wait(_LOOK_SECS)
+            if (found := self._look()) != records:
+                records, changed = found, time.monotonic()
 
     def _look(self) -> int:
         if not self._process.alive:

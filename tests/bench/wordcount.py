@@ -103,6 +103,17 @@ def topology_name(run: str) -> str:
     return f"kstorm-{run.removeprefix('run')}"
 
 
+def config(*, in_state: bool) -> Config:
+    """What a topology of the benchmark is told; see `topology`."""
+    return Config(
+        topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_"),
+        topology_epoch_interval_ms=int(os.environ.get("KSTORM_EPOCH_MS", "100")),
+        topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
+        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
+        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "60000" if in_state else "20000")),
+    )
+
+
 def topology() -> Topology:
     """What the services of one measurement load: one process and one task a component, unless `KSTORM_PROCESSES` and
     `KSTORM_TASKS` say other; `KSTORM_ACKERS=0` tracks nothing, `KSTORM_STATE=1` keeps the counts in the state,
@@ -114,14 +125,7 @@ def topology() -> Topology:
     tasks = max(processes, int(os.environ.get("KSTORM_TASKS", "1")))
     in_state = os.environ.get("KSTORM_STATE") == "1"
     count = CountInState() if in_state else Count()
-    config = Config(
-        topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_"),
-        topology_epoch_interval_ms=int(os.environ.get("KSTORM_EPOCH_MS", "100")),
-        topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
-        topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
-        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "60000" if in_state else "20000")),
-    )
-    builder = TopologyBuilder(name, config)
+    builder = TopologyBuilder(name, config(in_state=in_state))
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
     builder.set_spout("sentences", spout, processes).set_num_tasks(tasks)
     builder.set_bolt("split", Split(), processes).set_num_tasks(tasks).shuffle_grouping("sentences")

@@ -33,6 +33,26 @@ def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
     assert set(report["summary"]) == {"loop", "kstorm"}
 
 
+@pytest.mark.long
+@pytest.mark.timeout(LONG + 60)
+def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
+    """All three count a skewed corpus correctly, and fewer tuples travel where they are combined before."""
+    path = tmp_path / "report.json"
+    names = "by-hand,trident,trident-uncombined"
+    options = ["--rounds", 1, "--sentences", 20_000, "--only", names, "--skew", 0.5, "--report", path]
+    with started("tests.bench", *options, home=tmp_path) as bench:
+        assert bench.process.wait(LONG) == 0, bench.said
+    report: dict[str, Any] = json.loads(path.read_text())
+    runs = {run["contestant"]: run for run in report["runs"]}
+    assert [run["contestant"] for run in report["runs"]] == [
+        *("by-hand", "trident", "by-hand", "trident-uncombined", "by-hand")
+    ]
+    assert all(run["correct"] and not run["over"] for run in report["runs"]), bench.said
+    words = runs["by-hand"]["tuples_to_count"]
+    assert runs["trident-uncombined"]["tuples_to_count"] == words
+    assert runs["trident"]["tuples_to_count"] < words / 2
+
+
 @pytest.mark.timeout(LONG + 60)
 def test_what_a_message_costs_the_spout(tmp_path: Path) -> None:
     """Tracked and untracked, in parts that add up to the whole."""

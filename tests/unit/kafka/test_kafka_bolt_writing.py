@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 
 from kstorm.errors import ConfigError, NotYetError
-from kstorm.kafka import BytesSerializer, IntegerSerializer, JsonSerializer, KafkaBolt, LongSerializer, StringSerializer
+from kstorm.kafka import (
+    BytesSerializer,
+    FieldNameBasedTupleToKafkaMapper,
+    IntegerSerializer,
+    JsonSerializer,
+    KafkaBolt,
+    LongSerializer,
+    StringSerializer,
+)
 from kstorm.kafka.traceparent import parse, trace_prefix
 from kstorm.topology import Fields, Source, Tuple, TupleBatch
+from kstorm.trident.sink import JsonMapper
 from tests.unit.kafka.test_kafka_bolt import prepared, tup
 
 if TYPE_CHECKING:
@@ -57,6 +66,29 @@ def test_a_serializer_refuses_what_is_not_its_own(world: "World", serializer: An
     with pytest.raises((TypeError, OverflowError)):
         bolt.execute_batch(TupleBatch(tup().source, [["k", "k"], [None, value], ["", ""]]))
     assert (world.writer.records, world.writer.batches) == ([], [])
+
+
+def test_a_mapper_takes_whole_frames_if_its_own_class_says_how(world: "World") -> None:
+    """One that inherits it may take other fields, and writes tuple by tuple; JSON is the same either way."""
+
+    class Loud(FieldNameBasedTupleToKafkaMapper):
+        def get_message_from_tuple(self, tuple: Tuple) -> str:
+            return str(tuple["message"]).upper()
+
+    batch = TupleBatch(tup().source, [["k", "l"], ["m", None], ["t", "t"]])
+    loud = KafkaBolt().with_topic_selector("t").with_tuple_to_kafka_mapper(Loud())
+    prepared(world, loud)
+    assert loud.execute_batch(batch) is NotImplemented
+    for mapper in (JsonMapper("key"), JsonMapper()):
+        bolt = KafkaBolt().with_topic_selector("t").with_tuple_to_kafka_mapper(mapper)
+        prepared(world, bolt)
+        bolt.execute_batch(batch)
+        for one in batch.tuples():
+            bolt.execute(one)
+        keys, values = world.writer.batches.pop()[1:3]
+        written = [None if key is None else key.encode() for key in keys]  # librdkafka takes text as it is
+        assert list(zip(written, values, strict=True)) == [record[1:3] for record in world.writer.records]
+        world.writer.records.clear()
 
 
 async def test_sync_waits_for_each_record(world: "World") -> None:

@@ -32,6 +32,14 @@ def test_words_are_as_frequent_as_zipf_has_it() -> None:
     assert 8 < first / tenth < 12
 
 
+def test_one_word_may_be_half_of_all() -> None:
+    """And the others keep their proportions."""
+    counts = true_counts(texts(5000, 0.5))
+    first, second, tenth = (counts[vocabulary()[rank]] for rank in (0, 1, 9))
+    assert 0.49 < first / counts.total() < 0.51
+    assert 4 < second / tenth < 6
+
+
 def test_the_truth_counts_every_word_of_every_sentence() -> None:
     """A word that occurs twice in a sentence counts twice."""
     assert true_counts(["to be or not to be", "be quick"]) == {"to": 2, "be": 3, "or": 1, "not": 1, "quick": 1}

@@ -48,6 +48,17 @@ def test_what_cannot_be_is_strange(record: tuple[bytes | None, bytes | None, int
     assert not verdict.correct
 
 
+def test_counts_of_batches_have_no_id() -> None:
+    """One with an id is strange there, and one without is whole."""
+    counts = Counts(by_batch=True)
+    for record in ((b"to", b"2", 1), (b"be", b"1", 2)):
+        counts.add(*record)
+    assert counts.compare(TRUTH).correct
+    counts.add(b"to", b"2 7", 3)
+    assert counts.compare(TRUTH).strange == 1
+    assert not counts.last_stamp
+
+
 def test_a_sentence_ends_with_its_last_count() -> None:
     """By the broker's stamp, not by the order of reading."""
     assert counts_of(*WHOLE).last_stamp == {0: 10, 1: 12}

@@ -25,6 +25,14 @@ def test_the_base_runs_before_and_after_each() -> None:
     assert names("loop,kstorm", 2) == "loop kstorm loop kstorm loop"
 
 
+def test_without_the_loop_ratios_are_to_what_is_wired_by_hand() -> None:
+    """Trident and the same by hand take turns, and neither runs without being asked for."""
+    assert names("trident,by-hand", 2) == "by-hand trident by-hand trident by-hand"
+    assert "trident" not in names(None, 1)
+    runs = [run_of("by-hand", cpu=2), run_of("trident", cpu=3), run_of("by-hand", cpu=4)]
+    assert [run.ratios for run in with_ratios(runs)] == [{}, {"cpu": 1.0}, {}]
+
+
 def test_without_base_or_others_each_just_runs() -> None:
     """There is nothing to compare with."""
     assert names("kstorm,faust", 2) == "kstorm faust kstorm faust"
@@ -49,7 +57,7 @@ def test_without_the_base_on_both_sides_there_is_no_ratio() -> None:
 def test_contestants_keep_their_order_and_an_unknown_one_is_named() -> None:
     """However they are asked for."""
     assert [contestant.name for contestant in choose("faust, loop")] == ["loop", "faust"]
-    assert choose(None) == CONTESTANTS
+    assert choose(None) == CONTESTANTS[:6]
     with pytest.raises(ConfigError, match="no contestant 'storm', only loop, kstorm"):
         choose("loop,storm")
 

@@ -51,6 +51,16 @@ def test_it_waits_for_the_first_count_and_for_all(contestant: ManagedProcess) ->
     assert wait.ends == {0: 5}
 
 
+def test_who_writes_nobody_knows_how_much_has_done_when_it_is_quiet(
+    contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before."""
+    monkeypatch.setattr("tests.bench.waiting._QUIET_SECS", 0.6)
+    wait = wait_for(contestant, 1, 2, 5)
+    wait.for_quiet()
+    assert wait.ends == {0: 5}
+
+
 def test_a_deadline_ends_the_waiting(contestant: ManagedProcess) -> None:
     """With less than what was wanted."""
     assert not wait_for(contestant, 1, 2).for_records(5, time.monotonic())

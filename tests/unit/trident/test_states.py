@@ -104,6 +104,20 @@ def test_a_part_is_combined_before_it_travels() -> None:
     assert list(direct.build().components) == ["words", "count"]
 
 
+def test_only_the_fields_that_are_needed_travel() -> None:
+    """A sentence does not go along with each of its words; what all fields are given to needs them all."""
+
+    def travelling(*given: Any) -> Fields:
+        topology = TridentTopology("t")
+        words = topology.new_stream("in", FeederSpout("place", "str")).each("str", Split(), "word").name("split")
+        words.group_by("place").persistent_aggregate(kstorm_state(), *given)
+        return topology.build().component("split").streams["default"].fields
+
+    assert travelling("word", Longest(), "longest") == Fields("place", "word")
+    assert travelling(["word", "place"], Longest(), "longest") == Fields("place", "word")
+    assert travelling(Longest(), "longest") == Fields("place", "str", "word")
+
+
 @pytest.mark.parametrize(
     ("aggregator", "total"),
     [

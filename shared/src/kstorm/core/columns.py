@@ -55,6 +55,8 @@ def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:
 
 def as_positions(positions: Sequence[int] | Any) -> Positions:
     """A sequence of positions as an array; raises `TypeError` or `ValueError` on what is none."""
+    if isinstance(positions, np.ndarray):
+        return positions.astype(np.intp, casting="same_kind", copy=False)
     return np.fromiter(positions, np.intp, len(positions))
 
 

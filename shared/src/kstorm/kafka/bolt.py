@@ -25,6 +25,7 @@ from kstorm.kafka.mapper import (
     FieldNameBasedTupleToKafkaMapper,
     TopicSelector,
     TupleToKafkaMapper,
+    columns_of_batch,
 )
 from kstorm.kafka.ports import KafkaPorts, OnBatchDelivery, OnDelivery, RecordWriter
 from kstorm.kafka.serializer import AnySerializer, Serializer, close_serializer, column, open_serializer
@@ -193,16 +194,17 @@ class KafkaBolt(Bolt):
     def execute_batch(self, batch: TupleBatch) -> Any:
         """As `execute`, for a whole frame: acked when the broker has all its records. If it refuses one, all are written
         again one by one, so that only those fail that must."""
+        columns = columns_of_batch(self._mapper)
         if (
             type(self._selector) is not DefaultTopicSelector
-            or type(self._mapper) is not FieldNameBasedTupleToKafkaMapper
+            or columns is None
             or not self._async
             or self._held
             or self._callback is not None
         ):
             return NotImplemented
-        topic, fields = self._selector.topic, batch.source.fields
-        keys = batch[self._mapper.key_field] if self._mapper.key_field in fields else [None] * len(batch)
+        topic = self._selector.topic
+        keys, messages = columns(batch)
         on_done: OnBatchDelivery = partial(self._batch_delivered, topic, batch)
         if self._fire_and_forget:
             on_done = partial(self._batch_forgotten, len(batch))
@@ -210,7 +212,7 @@ class KafkaBolt(Bolt):
             self._writer.write_batch(
                 topic,
                 column(self._key_serializer, topic, keys),
-                column(self._value_serializer, topic, batch[self._mapper.message_field]),
+                column(self._value_serializer, topic, messages),
                 on_done,
                 None if self._lineage is None else self._lineage.of_batch(batch),
             )

@@ -1,12 +1,20 @@
 """What a `KafkaBolt` writes of a tuple, and where: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from kstorm.topology import Tuple
+from kstorm.topology import Tuple, TupleBatch
+
+Columns = tuple[list[Any], list[Any]]
+"""The keys and the messages of a frame's tuples."""
 
 
 class TupleToKafkaMapper(Protocol):
-    """Takes a record's key and message out of a tuple."""
+    """Takes a record's key and message out of a tuple.
+
+    For speed a class may define `columns_of_batch(batch)` besides: the keys and the messages of a whole frame, as two lists. If it
+    raises, the tuples are written one by one. A subclass does not inherit it, since it may take other fields.
+    """
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
         """The record's key; None for none."""
@@ -33,6 +41,16 @@ class FieldNameBasedTupleToKafkaMapper:
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
         """The value of the message field; `KeyError` if the tuple has none, which fails it."""
         return tuple[self.message_field]
+
+    def columns_of_batch(self, batch: TupleBatch) -> Columns:
+        """Two of the frame's own columns."""
+        keys = batch[self.key_field] if self.key_field in batch.source.fields else [None] * len(batch)
+        return keys, batch[self.message_field]
+
+
+def columns_of_batch(mapper: TupleToKafkaMapper) -> Callable[[TupleBatch], Columns] | None:
+    """The method of that name, if the mapper's own class has it."""
+    return mapper.columns_of_batch if "columns_of_batch" in vars(type(mapper)) else None  # type: ignore[attr-defined]
 
 
 class TopicSelector(Protocol):

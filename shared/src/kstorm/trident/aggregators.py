@@ -1,15 +1,16 @@
 """What makes one value of many tuples: Storm's three kinds of aggregators, and the ones that come with it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kstorm.trident.operations import Operation, TridentCollector
 from kstorm.trident.tuple import TridentTuple
 
-TupleOf = Callable[[Any], TridentTuple]
-"""Gives of a row the tuple of the input fields."""
-Rows = Sequence[Sequence[Any]]
+Columns = Sequence[Sequence[Any]]
+"""The input fields of many tuples, one after the other."""
+Tuples = Callable[[], Iterable[TridentTuple]]
+"""Makes those tuples."""
 
 
 class CombinerAggregator(Operation):
@@ -28,16 +29,17 @@ class CombinerAggregator(Operation):
         """The value of no tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define zero")
 
-    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, Any]:
-        """The values of many rows, whose input fields stand at these places, by the rows' keys. For speed: define it where no
-        tuple is needed."""
-        return self.fold(keys, [self.init(tuple_of(row)) for row in rows])
+    def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
+        """The value of the tuples of each key. For speed: define it where `columns` suffice, as to make a tuple takes longer than
+        to add it up."""
+        return self.fold(keys, [self.init(tuple) for tuple in tuples()])
 
     def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-        """`combine` of many values, by their keys."""
+        """`combine` of the values of each key."""
         found: dict[Any, Any] = {}
+        combine = self.combine
         for key, value in zip(keys, values, strict=True):
-            found[key] = self.combine(found[key], value) if key in found else value
+            found[key] = combine(found[key], value) if key in found else value
         return found
 
     def result(self, value: Any) -> Any:
@@ -76,9 +78,13 @@ class Aggregator(Operation):
 class Count(CombinerAggregator):
     """How many tuples."""
 
-    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, int]:
-        """See `CombinerAggregator.fold_rows`."""
-        return dict(Counter(keys))
+    def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, int]:
+        """See `CombinerAggregator.fold_columns`. One that begins otherwise or combines otherwise is no count any more."""
+        return dict(Counter(keys)) if type(self) is Count else super().fold_columns(keys, columns, tuples)
+
+    def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
+        """See `CombinerAggregator.fold`."""
+        return _sums(keys, values) if type(self) is Count else super().fold(keys, values)
 
     def init(self, tuple: TridentTuple) -> int:
         """1."""
@@ -100,9 +106,11 @@ class _OfOneField(CombinerAggregator):
         """The field."""
         return tuple[0]
 
-    def fold_rows(self, keys: Sequence[Any], rows: Rows, places: Sequence[int], tuple_of: TupleOf) -> dict[Any, Any]:
-        """See `CombinerAggregator.fold_rows`."""
-        return self.fold(keys, [row[places[0]] for row in rows])
+    def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
+        """See `CombinerAggregator.fold_columns`. One that begins otherwise has its tuples."""
+        if type(self).init is not _OfOneField.init:
+            return super().fold_columns(keys, columns, tuples)
+        return self.fold(keys, columns[0])
 
 
 class Sum(_OfOneField):
@@ -188,6 +196,20 @@ class _Combined(_OfOneField):
 
     def zero(self) -> None:
         """None."""
+
+
+def _sums(keys: Sequence[Any], values: Sequence[int]) -> dict[Any, int]:
+    found: dict[Any, int] = {}
+    for key, value in zip(keys, values, strict=True):
+        found[key] = found.get(key, 0) + value
+    return found
+
+
+def results_of(aggregator: CombinerAggregator, values: list[Any]) -> list[Any]:
+    """What is emitted for these values."""
+    if type(aggregator).result is CombinerAggregator.result:
+        return values
+    return [aggregator.result(value) for value in values]
 
 
 AnyAggregator = CombinerAggregator | ReducerAggregator | Aggregator

@@ -1,9 +1,9 @@
 """The bolts that a stream becomes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kstorm.errors import KstormError, StorageError
 from kstorm.topology import (
@@ -19,8 +19,9 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.trident.batches import Batch, Row
 from kstorm.trident.own_state import OwnState
-from kstorm.trident.steps import Batch, Row, Step, run_all
+from kstorm.trident.steps import Step, run_all
 from kstorm.trident.updates import Query, Update
 
 AGAIN_SECS: Final = 1.0
@@ -52,13 +53,12 @@ class StepsBolt(BasicBolt):
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """A batch of one."""
-        rows, _ = run_all(self._steps, [(*tuple.values,)], [0])
-        for row in rows:
+        for row in _rows(run_all(self._steps, Batch.of_tuple(tuple.values))):
             collector.emit(row)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
         """The batch."""
-        _emit(collector, run_all(self._steps, list(batch.rows()), list(range(len(batch)))))
+        _emit(collector, run_all(self._steps, _taken_in(batch)))
 
 
 class StateBolt(StatefulBasicBolt):
@@ -100,22 +100,21 @@ class StateBolt(StatefulBasicBolt):
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """A batch of one."""
-        stream, (rows, _) = self._run((tuple.source_component, tuple.source_stream), [(*tuple.values,)], [0])
-        for row in rows:
+        stream, found = self._run((tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values))
+        for row in _rows(found):
             collector.emit(row, stream)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
         """The batch."""
-        source = batch.source.component, batch.source.stream
-        stream, found = self._run(source, list(batch.rows()), list(range(len(batch))))
+        stream, found = self._run((batch.source.component, batch.source.stream), _taken_in(batch))
         _emit(collector, found, stream)
 
     def _part(self, source: Input) -> Update | Query:
         return self._queries[source][1] if source in self._queries else self._update
 
-    def _run(self, source: Input, rows: list[Row], positions: list[int]) -> tuple[str, Batch]:
+    def _run(self, source: Input, batch: Batch) -> tuple[str, Batch]:
         stream = self._queries[source][0] if source in self._queries else DEFAULT_STREAM
-        return stream, self._part(source).run(rows, positions)
+        return stream, self._part(source).run(batch)
 
 
 class OutsideStateBolt(StateBolt):
@@ -145,14 +144,14 @@ class OutsideStateBolt(StateBolt):
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """A batch of one."""
-        stream, (rows, _) = await self._work((tuple.source_component, tuple.source_stream), [(*tuple.values,)])
-        for row in rows:
+        stream, found = await self._work((tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values))
+        for row in _rows(found):
             collector.emit(row, stream)
         self._map.keep()
 
     async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """The batch."""
-        stream, found = await self._work((batch.source.component, batch.source.stream), list(batch.rows()))
+        stream, found = await self._work((batch.source.component, batch.source.stream), _taken_in(batch))
         _emit(collector, found, stream)
         self._map.keep()
 
@@ -160,11 +159,11 @@ class OutsideStateBolt(StateBolt):
         """That the database does not answer."""
         return self._trouble
 
-    async def _work(self, source: Input, rows: list[Row]) -> tuple[str, Batch]:
-        await self._load(self._part(source).keys(rows))
-        return self._run(source, rows, list(range(len(rows))))
+    async def _work(self, source: Input, batch: Batch) -> tuple[str, Batch]:
+        await self._load(self._part(source).keys(batch))
+        return self._run(source, batch)
 
-    async def _load(self, keys: list[Row]) -> None:
+    async def _load(self, keys: Sequence[Row]) -> None:
         """No tuple fails for a database that is away: they wait for it."""
         while True:
             try:
@@ -192,7 +191,13 @@ class OutsideStateBolt(StateBolt):
 
 
 def _emit(collector: BasicOutputCollector, found: Batch, stream: str = DEFAULT_STREAM) -> None:
-    rows, positions = found
-    if rows:
-        columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
-        collector.emit_batch(columns, positions, stream)
+    if found.size:
+        collector.emit_batch(found.columns(), cast("Sequence[int] | None", found.positions), stream)
+
+
+def _taken_in(batch: TupleBatch) -> Batch:
+    return Batch(batch.columns, None, len(batch))
+
+
+def _rows(found: Batch) -> Iterable[Row]:
+    return zip(*found.columns(), strict=True)

@@ -17,6 +17,7 @@ from kstorm.topology import (
     TopologyBuilder,
 )
 from kstorm.topology.groupings import Grouping, ShuffleGrouping
+from kstorm.trident.batches import Picked
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import KeyedJoinBolt, Side
 from kstorm.trident.plan import (
@@ -36,7 +37,7 @@ from kstorm.trident.plan import (
     renamed,
 )
 from kstorm.trident.spouts import _TridentKafkaSpout
-from kstorm.trident.steps import Picked, Step
+from kstorm.trident.steps import Step
 from kstorm.trident.updates import Query
 from kstorm.trident.windows import window_bolt
 from kstorm.windows import WindowedBolt
@@ -106,8 +107,8 @@ class _Compiler:
             case SpoutNode():
                 return self._spout(node)
             case StepNode(make=make) if make is not None:
-                if node.is_partial and not self._is_in_a_row(node):
-                    return before  # it would be a hop of its own, and gains nothing then
+                if node.is_optional and not self._is_in_a_row(node):
+                    return before  # it gains nothing then
                 if node.make_of_parts is not None and self._has_parts(node):
                     make = node.make_of_parts
                 found, self._steps[node] = make(before)

@@ -74,12 +74,18 @@ class ExternalMap:
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """The value of a key. Blocks, unless it was loaded."""
-        text = text_of(key)
+        return self._get(text_of(key), default)
+
+    def get_texts(self, texts: Sequence[str], default: Any) -> list[Any]:
+        """See `MapState.get_texts`."""
+        return [self._get(text, default) for text in texts]
+
+    def _get(self, text: str, default: Any) -> Any:
         for values in (self._put, self._changed, self._cache):
             if text in values:
                 return default if values[text] is _NONE else _copy(values[text])
         self._read([text])
-        return self.get(key, default)
+        return self._get(text, default)
 
     def load(self, keys: Sequence[Key]) -> None:
         """Reads what is not known of these keys, all at once; what an execution that failed has put is forgotten. Blocks."""
@@ -90,7 +96,11 @@ class ExternalMap:
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
         """Sets several keys that were loaded."""
-        self._put |= {text_of(key): value for key, value in zip(keys, values, strict=True)}
+        self.put_texts([text_of(key) for key in keys], values)
+
+    def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
+        """See `MapState.put_texts`."""
+        self._put |= dict(zip(texts, values, strict=True))
 
     def keep(self) -> None:
         """What was put is part of the epoch."""

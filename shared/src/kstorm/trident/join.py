@@ -13,8 +13,8 @@ from kstorm.topology import (
     StatefulBasicBolt,
     Tuple,
 )
+from kstorm.trident.batches import Picked, Row
 from kstorm.trident.state import text_of
-from kstorm.trident.steps import Picked, Row
 
 Input = tuple[str, str]
 _SIDES: Final = ("left", "right")

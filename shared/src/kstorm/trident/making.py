@@ -9,6 +9,7 @@ from typing import Any
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
+from kstorm.trident.batches import Picked
 from kstorm.trident.external import MapFactory
 from kstorm.trident.operations import Filter, Function, name_of
 from kstorm.trident.own_state import AskStep, StateFactory
@@ -21,9 +22,7 @@ from kstorm.trident.steps import (
     ExtremeStep,
     FilterStep,
     FunctionStep,
-    Picked,
     ProjectStep,
-    Row,
     Step,
 )
 from kstorm.trident.updates import AggregateUpdate
@@ -66,11 +65,12 @@ def aggregating(
 def combining(aggregator: CombinerAggregator, groups: Fields, outputs: Fields, fields: Fields) -> tuple[Fields, Step]:
     """Of tuples that are parts: the group and its value."""
     _check_outputs(aggregator, outputs)
-    return added(outputs, groups), CombineStep(aggregator)
+    value = Fields(name for name in fields if name not in groups)
+    return added(outputs, groups), CombineStep(aggregator, Picked(groups, fields), Picked(value, fields))
 
 
 def extreme(
-    field: str, key: Callable[[Any], Any] | None, choose: Callable[..., Row], fields: Fields
+    field: str, key: Callable[[Any], Any] | None, choose: Callable[..., Any], fields: Fields
 ) -> tuple[Fields, Step]:
     """One tuple, with all fields."""
     (place,) = Picked(chosen(Fields(field), fields), fields).places
@@ -95,7 +95,9 @@ def updating(
 ) -> AggregateUpdate:
     """What a state does. `combined`: whether tuples are parts; `outside`: where it is, if it is not the task's own."""
     own = Picked(chosen(groups, fields), fields)
-    picked = Picked(fields if inputs is None or combined else chosen(inputs, fields), fields)
+    if combined:
+        inputs = Fields(name for name in fields if name not in groups)
+    picked = Picked(fields if inputs is None else chosen(inputs, fields), fields)
     _check_outputs(aggregator, outputs)
     return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined, outside=outside)
 

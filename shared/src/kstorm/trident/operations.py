@@ -85,6 +85,11 @@ def as_filter(given: "Filter | Callable[..., object]") -> Filter:
     return given if isinstance(given, Filter) else _Predicate(given)
 
 
+def predicate_of(keep: Filter) -> Callable[..., object] | None:
+    """The callable that a filter is made of, if it is."""
+    return keep.function if type(keep) is _Predicate else None
+
+
 def name_of(given: object) -> str:
     """What an operation is called in plans, messages and the ids of bolts."""
     given = given.function if isinstance(given, _Predicate) else given

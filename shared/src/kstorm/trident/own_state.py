@@ -1,12 +1,14 @@
 """States of a user's own class (Storm's `State` and `StateFactory`)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, KeyValueState, TopologyContext
+from kstorm.trident.batches import EMPTY, Batch, Picked, Row
 from kstorm.trident.operations import Operation
 from kstorm.trident.state import QueryFunction, StateUpdater
-from kstorm.trident.steps import Batch, Picked, Row, Step, asked
+from kstorm.trident.steps import Step, asked
 from kstorm.trident.tuple import TridentTuple
 
 _TXID: Final = "x/txid"
@@ -65,7 +67,7 @@ class OwnState:
         if self._made is not None:
             self._made.close()
 
-    def load(self, keys: list[Row]) -> None:
+    def load(self, keys: Sequence[Row]) -> None:
         """See `ExternalMap.load`: there is nothing to load."""
 
     def connect_again(self) -> None:
@@ -133,14 +135,14 @@ class OwnUpdate:
     def reader(self) -> Any:
         """Nobody asks it."""
 
-    def keys(self, rows: list[Row]) -> list[Row]:
+    def keys(self, batch: Batch) -> Sequence[Row]:
         """The updater knows them."""
         return []
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """Its work is done at the end of the epoch."""
-        self.map.take([self._picked.tuple(row) for row in rows])
-        return [], []
+        self.map.take(list(self._picked.tuples(batch)))
+        return EMPTY
 
 
 class AskStep(Step):
@@ -162,6 +164,6 @@ class AskStep(Step):
         if self._made is not None:
             self._made.close()
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """The rows, each with what its answer adds."""
-        return asked(self._query, self._made, self._picked, self._width, rows, positions)
+        return asked(self._query, self._made, self._picked, self._width, batch)

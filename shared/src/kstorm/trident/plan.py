@@ -51,7 +51,9 @@ class StepNode(Node):
     make_of_parts: Callable[[Fields], tuple[Fields, Step]] | None = None
     """What does it instead, where a part of it is done before tuples travel."""
     is_partial: bool = False
-    """Whether it does such a part. It may be left out."""
+    """Whether it does such a part."""
+    is_optional: bool = False
+    """Whether it is left out where it would be a hop of its own."""
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from kstorm.kafka import KafkaBolt
-from kstorm.topology import Tuple
+from kstorm.topology import Tuple, TupleBatch
 
 
 def json_bolt(topic: str, key: str | None) -> KafkaBolt:
@@ -26,3 +26,9 @@ class JsonMapper:
     def get_message_from_tuple(self, tuple: Tuple) -> bytes:
         """All fields, the key's among them."""
         return msgspec.json.encode(tuple.as_dict())
+
+    def columns_of_batch(self, batch: TupleBatch) -> tuple[list[Any], list[Any]]:
+        """The same of a frame."""
+        encode, names = msgspec.json.Encoder().encode, batch.source.fields.names
+        keys = [None] * len(batch) if self._key is None else batch[self._key]
+        return keys, [encode(dict(zip(names, row, strict=True))) for row in batch.rows()]

@@ -62,6 +62,17 @@ class MapState:
         self.multi_put(keys, values)
         return values
 
+    def get_texts(self, texts: Sequence[str], default: Any) -> list[Any]:
+        """`get` of keys that are texts already."""
+        get = self._state.get
+        return [get(text, default) for text in texts]
+
+    def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
+        """`put` of the same."""
+        put = self._state.put
+        for text, value in zip(texts, values, strict=True):
+            put(text, value)
+
     def delete(self, key: Key) -> Any:
         """Removes a key; returns the value that it had, None if there was none."""
         return self._state.delete(text_of(key))
@@ -121,3 +132,11 @@ def text_of(key: Key) -> str:
     if len(key) == 1 and isinstance(key[0], str) and not key[0].startswith("["):
         return key[0]
     return msgspec.json.encode(list(key)).decode()
+
+
+def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
+    """`text_of` of the keys of groups of so many fields, as `Picked.keys` gives them. Written out for a text: this is done for each
+    group of each batch."""
+    if fields == 1:
+        return [group if type(group) is str and group[:1] != "[" else text_of((group,)) for group in groups]
+    return [text_of(group) for group in groups]

@@ -1,70 +1,17 @@
-"""What a stream's bolts do to the tuples of a batch, one step after the other, without a hop between.
+"""What a stream's bolts do to the tuples of a batch, one step after the other, without a hop between."""
 
-A batch is rows, and for each row the position of the tuple that it comes from, which it is anchored to.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from kstorm.errors import EmitError
-from kstorm.topology import Config, Fields, TopologyContext
-from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
-from kstorm.trident.operations import Filter, Function, Operation, name_of
+from kstorm.topology import Config, TopologyContext
+from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator, results_of
+from kstorm.trident.batches import EMPTY, Batch, Picked, key_columns
+from kstorm.trident.emitted import emitted
+from kstorm.trident.operations import Filter, Function, Operation, name_of, predicate_of
 from kstorm.trident.state import QueryFunction
 from kstorm.trident.tuple import TridentTuple
-
-Row = tuple[Any, ...]
-Batch = tuple[list[Row], list[int]]
-
-
-class Picked:
-    """Some fields of a row, as an operation is given them."""
-
-    def __init__(self, fields: Fields, of: Fields) -> None:
-        self.fields = fields
-        self.places = [of.index(name) for name in fields]
-        """Where they stand."""
-
-    def values(self, row: Row) -> Row:
-        """Their values."""
-        return tuple([row[place] for place in self.places])
-
-    def of_all(self, rows: Sequence[Row]) -> list[Row]:
-        """The same of many rows."""
-        if len(self.places) == 1:
-            (place,) = self.places
-            return [(row[place],) for row in rows]
-        return [self.values(row) for row in rows]
-
-    def tuple(self, row: Row) -> TridentTuple:
-        """The same as an object."""
-        return TridentTuple(self.values(row), self.fields)
-
-
-class Gathered:
-    """The collector of functions and aggregators."""
-
-    def __init__(self, operation: object, width: int) -> None:
-        self._operation, self._width = operation, width
-        self.rows: list[Row] = []
-        self.positions: list[int] = []
-        self.before: Row = ()
-        """What comes before the values that are emitted."""
-        self.position = 0
-
-    def emit(self, values: Sequence[Any]) -> None:
-        """See `TridentCollector.emit`."""
-        if len(values) != self._width:
-            raise EmitError(
-                f"{name_of(self._operation)} emitted {len(values)} values, and has {self._width} output fields: emit one each"
-            )
-        self.rows.append((*self.before, *values))
-        self.positions.append(self.position)
-
-    @property
-    def batch(self) -> Batch:
-        """What was emitted."""
-        return self.rows, self.positions
 
 
 class Step:
@@ -83,7 +30,7 @@ class Step:
         if self.operation is not None:
             self.operation.cleanup()
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """The batch is not empty."""
         raise NotImplementedError
 
@@ -95,14 +42,14 @@ class FunctionStep(Step):
         self.operation: Function = function
         self._picked, self._width = picked, width
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        gathered = Gathered(self.operation, self._width)
-        execute, tuple = self.operation.execute, self._picked.tuple
-        for row, position in zip(rows, positions, strict=True):
-            gathered.before, gathered.position = row, position
-            execute(tuple(row), gathered)
-        return gathered.batch
+        collector = emitted(self.operation, self._width)
+        execute, all_for = self.operation.execute, collector.all_for
+        for place, tuple in enumerate(self._picked.tuples(batch)):
+            execute(tuple, collector)
+            all_for(place)
+        return batch.taken(collector.at, collector.columns())
 
 
 class CallStep(Step):
@@ -114,19 +61,22 @@ class CallStep(Step):
         """`many`: whether it returns several results. `keeps`: whether they are added to what was there."""
         self._function, self._picked, self._width, self._many, self._keeps = function, picked, width, many, keeps
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        function, values, keeps = self._function, self._picked.values, self._keeps
-        found: list[Row] = []
-        sources: list[int] = []
-        for row, position in zip(rows, positions, strict=True):
-            results = function(*values(row))
+        collector, function = emitted(self._function, self._width), self._function
+        if not self._many and self._width == 1:
+            return batch.replaced([[function(*values) for values in self._picked.rows(batch)]])
+        for place, values in enumerate(self._picked.rows(batch)):
+            results = function(*values)
             results = self._several(results) if self._many else (results,)
-            before = row if keeps else ()
-            new = [(*before, result) for result in results] if self._width == 1 else self._wide(before, results)
-            found += new
-            sources += [position] * len(new)
-        return found, sources
+            if self._width == 1:
+                collector.found += results
+            else:
+                for result in results:
+                    collector.emit(result)
+            collector.all_for(place)
+        found = batch.taken(collector.at, collector.columns())
+        return found if self._keeps else Batch(collector.columns(), found.positions, found.size)
 
     def _several(self, found: Any) -> Any:
         if isinstance(found, str | bytes):
@@ -136,13 +86,6 @@ class CallStep(Step):
             )
         return () if found is None else found
 
-    def _wide(self, before: Row, results: Any) -> list[Row]:
-        gathered = Gathered(self._function, self._width)
-        gathered.before = before
-        for result in results:
-            gathered.emit(result)
-        return gathered.rows
-
 
 class FilterStep(Step):
     """`each` and `filter` with a `Filter`."""
@@ -151,11 +94,16 @@ class FilterStep(Step):
         self.operation: Filter = keep
         self._picked = picked
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        is_keep, tuple = self.operation.is_keep, self._picked.tuple
-        kept = [each for each in zip(rows, positions, strict=True) if is_keep(tuple(each[0]))]
-        return [row for row, _ in kept], [position for _, position in kept]
+        function, is_keep = predicate_of(self.operation), self.operation.is_keep
+        kept = (
+            [is_keep(tuple) for tuple in self._picked.tuples(batch)]
+            if function is None
+            else [function(*values) for values in self._picked.rows(batch)]
+        )
+        at = list(compress(range(batch.size), kept))
+        return batch if len(at) == batch.size else batch.taken(at)
 
 
 class PeekStep(Step):
@@ -164,11 +112,11 @@ class PeekStep(Step):
     def __init__(self, function: Callable[[TridentTuple], object], picked: Picked) -> None:
         self._function, self._picked = function, picked
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        for row in rows:
-            self._function(self._picked.tuple(row))
-        return rows, positions
+        for tuple in self._picked.tuples(batch):
+            self._function(tuple)
+        return batch
 
 
 class ProjectStep(Step):
@@ -177,9 +125,9 @@ class ProjectStep(Step):
     def __init__(self, picked: Picked) -> None:
         self._picked = picked
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        return [self._picked.values(row) for row in rows], positions
+        return batch.replaced(self._picked.columns(batch))
 
 
 class AggregateStep(Step):
@@ -195,32 +143,35 @@ class AggregateStep(Step):
         """What it groups by, and what the aggregator is given."""
         self._width, self._partial = width, partial
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
         aggregator = self.operation
         if isinstance(aggregator, Aggregator):
-            return self._emitted(aggregator, rows, positions)
-        keys = self.groups.of_all(rows)
+            return self._emitted(aggregator, batch)
+        keys = self.groups.keys(batch)
         if isinstance(aggregator, ReducerAggregator):
-            values = reduced(aggregator, keys, rows, self.picked, lambda key: aggregator.init())
+            found = reduced(
+                aggregator, keys, batch, self.picked, {key: aggregator.init() for key in dict.fromkeys(keys)}
+            )
         else:
-            values = combined(aggregator, keys, rows, self.picked)
-            if not self._partial:
-                values = {key: aggregator.result(value) for key, value in values.items()}
-        last = dict(zip(keys, positions, strict=True))
-        return [(*key, value) for key, value in values.items()], [last[key] for key in values]
+            found = combined(aggregator, keys, batch, self.picked)
+        shown = aggregator if isinstance(aggregator, CombinerAggregator) and not self._partial else None
+        return by_group(keys, batch, found, len(self.groups.places), shown)
 
-    def _emitted(self, aggregator: Aggregator, rows: list[Row], positions: list[int]) -> Batch:
-        gathered, groups = Gathered(aggregator, self._width), dict[Row, list[tuple[Row, int]]]()
-        for row, position in zip(rows, positions, strict=True):
-            groups.setdefault(self.groups.values(row), []).append((row, position))
-        for key, found in groups.items():
-            gathered.before, gathered.position = key, found[-1][1]
-            value = aggregator.init(None, gathered)
-            for row, _ in found:
-                aggregator.aggregate(value, self.picked.tuple(row), gathered)
-            aggregator.complete(value, gathered)
-        return gathered.batch
+    def _emitted(self, aggregator: Aggregator, batch: Batch) -> Batch:
+        keys = self.groups.keys(batch)
+        groups = dict[Any, list[TridentTuple]]()
+        for key, tuple in zip(keys, self.picked.tuples(batch), strict=True):
+            groups.setdefault(key, []).append(tuple)
+        collector = emitted(aggregator, self._width)
+        for place, found in enumerate(groups.values()):
+            value = aggregator.init(None, collector)
+            for tuple in found:
+                aggregator.aggregate(value, tuple, collector)
+            aggregator.complete(value, collector)
+            collector.all_for(place)
+        columns = key_columns(list(groups), len(self.groups.places))
+        return Batch(columns, last_positions(keys, batch, groups), len(groups)).taken(collector.at, collector.columns())
 
 
 class ExtremeStep(Step):
@@ -230,71 +181,81 @@ class ExtremeStep(Step):
         """`choose`: `min` or `max`."""
         self._place, self._key, self._choose = place, key, choose
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        there = [row for row in rows if row[self._place] is not None]
+        values, key = batch.column(self._place), self._key
+        there = [number for number, value in enumerate(values) if value is not None]
         if not there:
-            return [], []
-        return [self._choose(there, key=self._rank)], [positions[-1]]
-
-    def _rank(self, row: Row) -> Any:
-        value = row[self._place]
-        return value if self._key is None else self._key(value)
+            return EMPTY
+        rank = values.__getitem__ if key is None else lambda number: key(values[number])
+        found = self._choose(there, key=rank)
+        return Batch([[column[found]] for column in batch.columns()], [batch.all_positions()[-1]], 1)
 
 
 class CombineStep(Step):
     """Combines values that were combined upstream: rows are the fields of their group, and the value."""
 
-    def __init__(self, aggregator: CombinerAggregator) -> None:
+    def __init__(self, aggregator: CombinerAggregator, groups: Picked, value: Picked) -> None:
         self.operation: CombinerAggregator = aggregator
+        self._groups, self._value = groups, value
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
-        values = joined(self.operation, rows)
-        last = {row[:-1]: position for row, position in zip(rows, positions, strict=True)}
-        result = self.operation.result
-        return [(*key, result(value)) for key, value in values.items()], [last[key] for key in values]
+        keys = self._groups.keys(batch)
+        found = self.operation.fold(keys, *self._value.columns(batch))
+        return by_group(keys, batch, found, len(self._groups.places), self.operation)
 
 
-def asked(
-    function: QueryFunction, state: Any, picked: Picked, width: int, rows: list[Row], positions: list[int]
-) -> Batch:
+def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch: Batch) -> Batch:
     """The rows, each with what a state's answer adds."""
-    tuples = [picked.tuple(row) for row in rows]
-    gathered = Gathered(function, width)
-    for row, position, tuple, answer in zip(
-        rows, positions, tuples, function.batch_retrieve(state, tuples), strict=True
-    ):
-        gathered.before, gathered.position = row, position
-        function.execute(tuple, answer, gathered)
-    return gathered.batch
+    tuples = list(picked.tuples(batch))
+    collector = emitted(function, width)
+    answers = function.batch_retrieve(state, tuples)
+    for place, (tuple, answer) in enumerate(zip(tuples, answers, strict=True)):
+        function.execute(tuple, answer, collector)
+        collector.all_for(place)
+    return batch.taken(collector.at, collector.columns())
 
 
-def combined(aggregator: CombinerAggregator, keys: list[Row], rows: list[Row], picked: Picked) -> dict[Row, Any]:
+def combined(aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked) -> dict[Any, Any]:
     """The value of each group of these rows."""
-    return aggregator.fold_rows(keys, rows, picked.places, picked.tuple)
-
-
-def joined(aggregator: CombinerAggregator, rows: list[Row]) -> dict[Row, Any]:
-    """The value of each group, of rows that have a value already."""
-    return aggregator.fold([row[:-1] for row in rows], [row[-1] for row in rows])
+    return aggregator.fold_columns(keys, picked.columns(batch), lambda: picked.tuples(batch))
 
 
 def reduced(
-    aggregator: ReducerAggregator, keys: list[Row], rows: list[Row], picked: Picked, begin: Callable[[Row], Any]
-) -> dict[Row, Any]:
-    """The value of each group, which begins with what `begin` says of its key."""
-    found = dict[Row, Any]()
-    for key, row in zip(keys, rows, strict=True):
-        current = found[key] if key in found else begin(key)
-        found[key] = aggregator.reduce(current, picked.tuple(row))
-    return found
+    aggregator: ReducerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked, begin: dict[Any, Any]
+) -> dict[Any, Any]:
+    """The value of each group, which goes on from what is in `begin`."""
+    reduce = aggregator.reduce
+    for key, tuple in zip(keys, picked.tuples(batch), strict=True):
+        begin[key] = reduce(begin[key], tuple)
+    return begin
 
 
-def run_all(steps: Sequence[Step], rows: list[Row], positions: list[int]) -> Batch:
+def by_group(
+    keys: Sequence[Any],
+    batch: Batch,
+    found: dict[Any, Any],
+    fields: int,
+    shown: CombinerAggregator | None,
+) -> Batch:
+    """A row for each group, of its fields and its value, anchored to the last of its tuples. `keys` are those of the batch's rows,
+    of so many fields; `shown`: whose results the values become."""
+    values = list(found.values())
+    columns = [*key_columns(list(found), fields), values if shown is None else results_of(shown, values)]
+    return Batch(columns, last_positions(keys, batch, found), len(values))
+
+
+def last_positions(keys: Sequence[Any], batch: Batch, groups: Iterable[Any]) -> list[int]:
+    """What the last row of each group is anchored to. `keys` are those of the batch's rows."""
+    last = dict(zip(keys, batch.all_positions(), strict=True))
+    return [last[group] for group in groups]
+
+
+def run_all(steps: Sequence[Step], batch: Batch) -> Batch:
     """One step after the other, until nothing is left."""
     for step in steps:
-        if not rows:
+        if not batch.size:
             break
-        rows, positions = step.run(rows, positions)
-    return rows, positions
+        batch = step.run(batch)
+    return batch

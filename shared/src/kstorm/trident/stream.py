@@ -9,6 +9,7 @@ from kstorm.errors import TopologyError
 from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
+from kstorm.trident.batches import Picked
 from kstorm.trident.external import MapFactory
 from kstorm.trident.making import adding, aggregating, asking, combining, extreme, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
@@ -27,12 +28,7 @@ from kstorm.trident.plan import (
 )
 from kstorm.trident.sink import json_bolt
 from kstorm.trident.state import KstormState, QueryFunction, StateUpdater
-from kstorm.trident.steps import (
-    CallStep,
-    PeekStep,
-    Picked,
-    Step,
-)
+from kstorm.trident.steps import CallStep, PeekStep, Step
 from kstorm.trident.tuple import TridentTuple
 from kstorm.trident.updates import PersistUpdate
 from kstorm.trident.windows import Window
@@ -309,13 +305,19 @@ class GroupedStream(_Written):
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
-        """Combines what a batch has of each group before it travels, if the aggregator can."""
+        """Combines what a batch has of each group before it travels, if the aggregator can; else leaves what it needs."""
         if not isinstance(aggregator, CombinerAggregator):
-            return self._node
+            if inputs is None:
+                return self._node
+            needed = Fields(dict.fromkeys([*self._groups, *inputs]))
+            make = partial(projecting, needed)
+            title = f"project({_listed(needed)})"
+            return self._add(StepNode(title, [self._node], short="project", make=make, is_optional=True))
         outputs = Fields(_spare(_PARTIAL, self._groups))
         make = partial(aggregating, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
-        return self._add(StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True))
+        node = StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True, is_optional=True)
+        return self._add(node)
 
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):

@@ -1,13 +1,16 @@
 """How batches change a state, and how it is asked."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kstorm.topology import Fields, KeyValueState
 from kstorm.trident.aggregators import CombinerAggregator, ReducerAggregator
+from kstorm.trident.batches import Batch, Picked, Row
+from kstorm.trident.emitted import emitted
 from kstorm.trident.external import ExternalMap, MapFactory
 from kstorm.trident.operations import Operation
-from kstorm.trident.state import MapState, QueryFunction, ShownMap, StateUpdater
-from kstorm.trident.steps import Batch, Gathered, Picked, Row, asked, combined, joined, reduced
+from kstorm.trident.state import MapState, QueryFunction, ShownMap, StateUpdater, texts_of_groups
+from kstorm.trident.steps import asked, by_group, combined, reduced
 
 _NONE: Any = object()
 
@@ -43,11 +46,11 @@ class Update(Protocol):
         """What a query is given as the state."""
         ...
 
-    def keys(self, rows: list[Row]) -> list[Row]:
+    def keys(self, batch: Batch) -> Sequence[Row]:
         """Whose values these rows need."""
         ...
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """Changes the state; what comes out of it. Of a state outside, the values are loaded."""
         ...
 
@@ -65,7 +68,7 @@ class AggregateUpdate:
         partial: bool,
         outside: MapFactory | None = None,
     ) -> None:
-        """`partial`: rows are the group's fields and a value that was combined upstream. `outside`: where the state is, if it is
+        """`partial`: what is picked is a value that was combined upstream. `outside`: where the state is, if it is
         not the task's own."""
         self.operation: CombinerAggregator | ReducerAggregator = aggregator
         self.output = output
@@ -89,32 +92,35 @@ class AggregateUpdate:
         """What a reader is given for a stored value."""
         return self.operation.result(value) if isinstance(self.operation, CombinerAggregator) else value
 
-    def keys(self, rows: list[Row]) -> list[Row]:
+    def keys(self, batch: Batch) -> Sequence[Row]:
         """See `Update.keys`."""
-        return [row[:-1] for row in rows] if self._partial else self._groups.of_all(rows)
+        return list(self._groups.rows(batch))
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
-        """All values are made before one is stored."""
-        keys = self.keys(rows)
-        last = dict(zip(keys, positions, strict=True))
-        values = self._values(keys, rows)
-        self._state.multi_put(list(values), list(values.values()))
-        return [(*key, self.show(value)) for key, value in values.items()], [last[key] for key in values]
-
-    def _values(self, keys: list[Row], rows: list[Row]) -> dict[Row, Any]:
-        operation = self.operation
+    def run(self, batch: Batch) -> Batch:
+        """All values are made before one is stored. Each group is asked for and stored once."""
+        keys, operation, fields = self._groups.keys(batch), self.operation, len(self._groups.places)
         if isinstance(operation, ReducerAggregator):
-            return reduced(operation, keys, rows, self._picked, self._current)
-        fresh = joined(operation, rows) if self._partial else combined(operation, keys, rows, self._picked)
-        return {key: self._with_stored(operation, key, value) for key, value in fresh.items()}
+            return self._reduced(operation, keys, batch)
+        fresh = (
+            operation.fold(keys, *self._picked.columns(batch))
+            if self._partial
+            else combined(operation, keys, batch, self._picked)
+        )
+        texts = texts_of_groups(list(fresh), fields)
+        combine = operation.combine
+        stored = zip(fresh.items(), self._state.get_texts(texts, _NONE), strict=True)
+        values = {key: value if old is _NONE else combine(old, value) for (key, value), old in stored}
+        self._state.put_texts(texts, list(values.values()))
+        return by_group(keys, batch, values, fields, operation)
 
-    def _with_stored(self, operation: CombinerAggregator, key: Row, value: Any) -> Any:
-        stored = self._state.get(key, _NONE)
-        return value if stored is _NONE else operation.combine(stored, value)
-
-    def _current(self, key: Row) -> Any:
-        stored = self._state.get(key, _NONE)
-        return self.operation.init() if stored is _NONE else stored  # type: ignore[call-arg]
+    def _reduced(self, operation: ReducerAggregator, keys: Sequence[Any], batch: Batch) -> Batch:
+        groups, fields = list(dict.fromkeys(keys)), len(self._groups.places)
+        texts = texts_of_groups(groups, fields)
+        stored = zip(groups, self._state.get_texts(texts, _NONE), strict=True)
+        begin = {key: operation.init() if old is _NONE else old for key, old in stored}
+        values = reduced(operation, keys, batch, self._picked, begin)
+        self._state.put_texts(texts, list(values.values()))
+        return by_group(keys, batch, values, fields, None)
 
 
 class PersistUpdate:
@@ -135,16 +141,16 @@ class PersistUpdate:
         """See `Update.reader`."""
         return self._state
 
-    def keys(self, rows: list[Row]) -> list[Row]:
+    def keys(self, batch: Batch) -> Sequence[Row]:
         """The updater knows them."""
         return []
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """See `Update.run`."""
-        gathered = Gathered(self.operation, len(self.output))
-        gathered.position = positions[-1]
-        self.operation.update_state(self._state, [self._picked.tuple(row) for row in rows], gathered)
-        return gathered.batch
+        collector = emitted(self.operation, len(self.output))
+        self.operation.update_state(self._state, list(self._picked.tuples(batch)), collector)
+        collector.all_for(batch.all_positions()[-1])
+        return Batch(collector.columns(), collector.at, len(collector.at))
 
 
 class Query:
@@ -160,10 +166,10 @@ class Query:
         """The task has its state, which `update` changes."""
         self._state = update.reader()
 
-    def keys(self, rows: list[Row]) -> list[Row]:
+    def keys(self, batch: Batch) -> Sequence[Row]:
         """See `Update.keys`."""
-        return self._picked.of_all(rows)
+        return list(self._picked.rows(batch))
 
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
+    def run(self, batch: Batch) -> Batch:
         """The rows, each with what its answer adds."""
-        return asked(self.operation, self._state, self._picked, self._width, rows, positions)
+        return asked(self.operation, self._state, self._picked, self._width, batch)

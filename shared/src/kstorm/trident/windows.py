@@ -5,8 +5,9 @@ from typing import Any
 
 from kstorm.topology import Config, Fields, KeyValueState, OutputFieldsDeclarer, TopologyContext, Tuple
 from kstorm.trident.aggregators import CombinerAggregator
+from kstorm.trident.batches import Batch, Picked, Row
 from kstorm.trident.state import text_of
-from kstorm.trident.steps import AggregateStep, Picked, Row, Step
+from kstorm.trident.steps import AggregateStep, Step
 from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
 from kstorm.windows.extents import Extent
 from kstorm.windows.kept import Kept
@@ -46,9 +47,10 @@ class AggregatingBolt(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> None:
         """Emits what it makes of a window."""
-        rows, _ = self._step.run([(*tuple.values,) for tuple in window], [0] * len(window))
-        for row in rows:
-            self.collector.emit(row)
+        if len(window):
+            found = self._step.run(Batch.of_rows([(*tuple.values,) for tuple in window]))
+            for row in zip(*found.columns(), strict=True):
+                self.collector.emit(row)
 
 
 class CombiningBolt(WindowedBolt):
