@@ -229,11 +229,43 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, "give the token"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
+    [(401, "a token is needed: name its file"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
 )
 def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
     bolt.refusal = status, error
-    assert kstorm("state", "get", "wordcount", "count", "the") == (2, "", f"kstorm: wordcount: {error}\n")
+    code, told, said = kstorm("state", "get", "wordcount", "count", "the")
+    assert (code, told, said.count("\n")) == (2, "", 1)
+    assert said.startswith(f"kstorm: wordcount: {error}")
+
+
+def test_another_token_is_told(bolt: Bolt) -> None:
+    """In the words of who gave one, and not of HTTP."""
+    bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
+    with pytest.raises(ControlError, match="the token that was given is another one than its services have: name"):
+        client(token=TOKEN).get("count", "the")
+
+
+def test_a_pod_without_an_address_is_one_that_does_not_answer(bolt: Bolt, kstorm: Command) -> None:
+    """It was deleted, and the one in its place is being made: Kubernetes calls the question a bad one then."""
+    task = bolt.put("the", 3)
+    asking, silent = client(), {f"wc-count-{(task - FIRST) % 2}"}
+    answer, asked = bolt.answer, list[str]()
+
+    def unless_made(name: str, page: str, query: Mapping[str, str]) -> tuple[int, Any] | None:
+        if name not in silent:
+            return answer(name, page, query)
+        asked.append(page)
+        if len(asked) == 5:
+            silent.clear()
+        return 400, {"kind": "Status", "code": 400, "message": "address not allowed"}
+
+    bolt.cluster.on_page = unless_made
+    assert asking.get("count", "the") == 3
+    assert len(asked) == 5
+    silent.add("wc-count-0")
+    asked.clear()
+    assert kstorm("topology", "status", "wordcount")[0] == 0
+    assert "status" in asked
 
 
 def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:

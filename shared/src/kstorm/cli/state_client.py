@@ -26,6 +26,7 @@ from kstorm.topology import Topology
 _PAUSE_SECS: Final = 0.2
 _FRESH_SECS: Final = 5.0  # a process that was cut off goes on to answer: others are looked for all the same
 _PAGE: Final = 1000
+_UNKNOWN: Final = 401
 _ELSEWHERE: Final = 421
 _MOST_CHARACTERS: Final = 7000  # of a query; services read lines of 8190
 
@@ -156,12 +157,20 @@ class StateClient:
             if given:
                 return max(given, key=lambda page: int(page["as_of"]["offset"]))
             for answer in answers:
+                if answer is not None and answer[0] == _UNKNOWN:
+                    raise ControlError(f"{self._name}: {self._not_let_in()}")
                 if answer is not None and answer[0] != _ELSEWHERE:
                     raise ControlError(f"{self._name}: {answer[1].get('error', f'HTTP status {answer[0]}')}")
             self._homes.pop(component, None)
             if time.monotonic() > deadline:
                 raise OverdueError(self._not_found(component, task, len(processes)))
             time.sleep(_PAUSE_SECS)
+
+    def _not_let_in(self) -> str:
+        given = (
+            "the token that was given is another one than its services have" if self._headers else "a token is needed"
+        )
+        return f"{given}: name its file by --token-file or KSTORM_STATE_TOKEN_FILE, or set KSTORM_STATE_TOKEN (token=)"
 
     def _not_found(self, component: str, task: int, processes: int) -> str:
         said = "no process has it" if not processes else "its process does not answer, or is recovering it"
