@@ -370,6 +370,60 @@ def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
     assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path), "-n", "x")[0] == 2
 
 
+def test_follow_all_gives_the_keys_that_change(local: Bolt) -> None:
+    """All at first; then one that is new, one that has another value, and one that is gone, which a limit may only hide."""
+    local.put("a", 1), local.put("b", 1), local.put("x", 1)
+    changes = client().follow_all("count", every=0.01)
+    assert {each.key: each.read() for each in next(changes)} == {"a": 1, "b": 1, "x": 1}
+    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint that has changed nothing
+    seen = len(local.asked)
+
+    def later() -> None:
+        if len(local.asked) == seen + 12:  # not at the first look, which is of four tasks
+            local.put("a", 2), local.put("c", 1)
+
+    local.on_asked = later
+    changed: dict[str, Any] = {}
+    while len(changed) < 2:
+        changed |= {each.key: each.read() for each in next(changes)}
+    assert changed == {"a": 2, "c": 1}
+    for row in local.rows:
+        row.pop("b", None)
+    (gone,) = next(changes)
+    assert (gone.key, gone.there) == ("b", False)
+    limited = client().follow_all("count", limit=2, every=0.01)
+    first = [each.key for each in next(limited)]
+    local.put(first[0], 3)
+    assert [(each.key, each.read()) for each in next(limited)] == [(first[0], 3)]
+    for row in local.rows:
+        row.pop(first[0], None)
+    assert all(each.there for each in next(limited))
+
+
+def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line a key; and objects."""
+    task = bolt.put("the", 3)
+    found = client().scan("count")
+    (the,) = found
+    gone = msgspec.structs.replace(the, value=msgspec.UNSET)
+
+    def follow_all(*_: Any, **__: Any) -> Iterator[list[Any]]:
+        yield [the]
+        yield [gone]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StateClient, "follow_all", follow_all)
+    code, told, _ = kstorm("state", "scan", "wordcount", "count", "--follow")
+    lines = told.splitlines()
+    assert code == 0
+    assert [line[10:] for line in lines] == [
+        f"the  3  (count:{task}, offset 6, 10:29:01 UTC)",
+        f"the  no such key  (count:{task}, offset 6, 10:29:01 UTC)",
+    ]
+    told = kstorm("state", "scan", "wordcount", "count", "--follow", "--json")[1]
+    assert [json.loads(line).get("value") for line in told.splitlines()] == [3, None]
+
+
 def test_follow_gives_each_change(local: Bolt) -> None:
     """What it has at first, and then what is another; a key that goes, too."""
     changes = client().follow("count", "the", every=0.01)

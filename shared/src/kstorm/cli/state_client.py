@@ -134,6 +134,24 @@ class StateClient:
                 yield found
             time.sleep(every)
 
+    def follow_all(
+        self, component: str, prefix: str = "", *, limit: int | None = None, every: float = 0.5
+    ) -> Iterator[Sequence[Found]]:
+        """What `scan` gives, now, and then those keys whose values have changed, whenever some have; one that is gone has no value
+        (`there`). Each look reads all of them: give a prefix, or a limit, where there are many."""
+        before: dict[tuple[int, str], Found] | None = None
+        while True:
+            now = {(each.task, each.key): each for each in self.scan(component, prefix, limit=limit)}
+            known = before or {}
+            changed = [each for place, each in now.items() if place not in known or _other(each, known[place])]
+            if limit is None or len(now) < limit:  # else a key that is not among them may lie behind them
+                gone = [each for place, each in known.items() if place not in now]
+                changed += [Found(each.key, component=component, task=each.task, as_of=each.as_of) for each in gone]
+            if changed or before is None:
+                yield changed
+            before = now
+            time.sleep(every)
+
     def name_of(self, task: int) -> str:
         """`count:5`, as Storm shows it."""
         return self._known().name_of(task)
@@ -207,3 +225,7 @@ def _check_text(what: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}") from None
+
+
+def _other(one: Found, before: Found) -> bool:
+    return (one.value, one.msgpack) != (before.value, before.msgpack)
