@@ -16,7 +16,7 @@ from kstorm.topology import (
     Topology,
     TopologyBuilder,
 )
-from kstorm.topology.groupings import Grouping, ShuffleGrouping
+from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
 from kstorm.trident.join import KeyedJoinBolt, Side
 from kstorm.trident.plan import (
@@ -129,7 +129,8 @@ class _Compiler:
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)
-                return added(node.added, chosen(node.inputs, before) and before)
+                chosen(node.inputs, before)
+                return added(node.added, before)
         return before
 
     def _spout(self, node: SpoutNode) -> Fields:
@@ -173,6 +174,8 @@ class _Compiler:
             raise TopologyError(
                 "the state is of one's own class, and only its updater has it: ask one of new_static_state, or kstorm_state()"
             )
+        if node.query is not None and not node.query.asks_by_key:
+            return
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(
                 f"the state's key has {len(state.groups)} fields ({', '.join(state.groups) or 'none'}), and the query "
@@ -234,9 +237,12 @@ class _Compiler:
         before = node.parents[0]
         inputs = self._inputs(before)
         fields = self._fields[before]
-        if not isinstance(before, RepartitionNode) and len(node.inputs):
-            inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
         assert node.query is not None
+        if not isinstance(before, RepartitionNode) and node.query.asks_by_key:
+            if len(node.inputs):
+                inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
+            elif state.groups is not None:
+                inputs = [(output, GlobalGrouping()) for output, _ in inputs]  # the one value's task
         query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
         id = self._outputs[state].component
         stream = self._states[state].add_query(query, [(output.component, output.stream) for output, _ in inputs])

@@ -223,25 +223,6 @@ class AggregateStep(Step):
         return gathered.batch
 
 
-class ExtremeStep(Step):
-    """The least or the greatest tuple of a batch, by one of its values."""
-
-    def __init__(self, place: int, key: Callable[[Any], Any] | None, choose: Callable[..., Any]) -> None:
-        """`choose`: `min` or `max`."""
-        self._place, self._key, self._choose = place, key, choose
-
-    def run(self, rows: list[Row], positions: list[int]) -> Batch:
-        """See `Step.run`."""
-        there = [row for row in rows if row[self._place] is not None]
-        if not there:
-            return [], []
-        return [self._choose(there, key=self._rank)], [positions[-1]]
-
-    def _rank(self, row: Row) -> Any:
-        value = row[self._place]
-        return value if self._key is None else self._key(value)
-
-
 class CombineStep(Step):
     """Combines values that were combined upstream: rows are the fields of their group, and the value."""
 
