@@ -13,6 +13,7 @@ from kstorm.trident.aggregators import (
 )
 from kstorm.trident.backing import BackingMap, Owner, SqlMap
 from kstorm.trident.chained import Chain
+from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.first import Assembly, FirstN
 from kstorm.trident.operations import Debug, Equals, Filter, FilterNull, Function, Negate, Operation, TridentCollector
@@ -36,6 +37,7 @@ from kstorm.trident.windows import Window
 
 __all__ = [
     "Aggregator",
+    "ApproximateDistinct",
     "Assembly",
     "Average",
     "BackingMap",
