@@ -16,6 +16,7 @@ from kstorm.trident.chained import Chain
 from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.first import Assembly, FirstN
+from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import Debug, Equals, Filter, FilterNull, Function, Negate, Operation, TridentCollector
 from kstorm.trident.own_state import State, StateFactory
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
@@ -52,6 +53,8 @@ __all__ = [
     "FirstN",
     "Function",
     "GroupedStream",
+    "JoinOutFieldsMode",
+    "JoinType",
     "KstormState",
     "MapFactory",
     "MapGet",

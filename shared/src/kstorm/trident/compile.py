@@ -18,7 +18,7 @@ from kstorm.topology import (
 )
 from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
-from kstorm.trident.join import KeyedJoinBolt, Side
+from kstorm.trident.join import JoinOutFieldsMode, JoinType, KeyedJoinBolt, Side, Sides, WindowJoinBolt
 from kstorm.trident.plan import (
     BoltNode,
     JoinNode,
@@ -161,12 +161,20 @@ class _Compiler:
             raise TopologyError(
                 f"a key of {len(left)} fields and one of {len(right)}: name as many of both, at least one"
             )
-        wanted = sum(map(len, sides)) - len(right)
-        if len(node.outputs) != wanted:
+        if node.window is None and node.kind != JoinType.INNER:
             raise TopologyError(
-                f"{len(node.outputs)} output fields, and {wanted} come out: the key, the other fields of the left stream, those of "
-                "the right one"
+                f"a {node.kind} join of all that ever comes cannot say that a tuple has no partner, as it may come yet: give it a "
+                "window=, as Window(Duration.minutes(1))"
             )
+        preserve = node.mode == JoinOutFieldsMode.PRESERVE
+        wanted = sum(map(len, sides)) - (0 if preserve else len(right))
+        if len(node.outputs) != wanted:
+            what = (
+                "all of the left stream and all of the right one"
+                if preserve
+                else "the key, the other fields of the left stream, those of the right one"
+            )
+            raise TopologyError(f"{len(node.outputs)} output fields, and {wanted} come out: {what}")
         return node.outputs
 
     def _check_key(self, node: QueryNode, state: StateNode) -> None:
@@ -228,10 +236,14 @@ class _Compiler:
             found = [(output, by_fields(renamed(keys, fields, output.fields))) for output, _ in self._inputs(parent)]
             others = Fields(name for name in fields if name not in keys)
             places = {(output.component, output.stream) for output, _ in found}
-            sides.append(Side(places, Picked(keys, fields), Picked(others, fields)))
+            sides.append(Side(places, Picked(keys, fields), Picked(others, fields), fields))
             inputs += found
         left, right = sides
-        self._put(KeyedJoinBolt(left, right, node.outputs), [node], "join", inputs)
+        both = Sides(left, right, JoinOutFieldsMode(node.mode))
+        bolt: KeyedJoinBolt | WindowJoinBolt = KeyedJoinBolt(both, node.outputs)
+        if node.window is not None:
+            bolt = WindowJoinBolt(both, JoinType(node.kind), node.window, node.outputs)
+        self._put(bolt, [node], "join", inputs)
 
     def _build_query(self, node: QueryNode, state: StateNode) -> None:
         before = node.parents[0]
