@@ -116,7 +116,6 @@ class TaskState:
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
         """The keys from `start` on and before `end`, by key, with their values; as they are at the call, if what it gives is read
         before the next change."""
-        cache = self._cache
         changed = self._changed(start, end)
         own = next(changed, None)
         for stored_key, stored in self._load_all(start.encode()):
@@ -124,14 +123,14 @@ class TaskState:
             if end is not None and name >= end:
                 break
             while own is not None and own < name:
-                if (value := cache[own]) is not ABSENT:
+                if (value := self._cache[own]) is not ABSENT:
                     yield own, value
                 own = next(changed, None)
             if own == name:
                 continue  # its turn comes with the next one, or behind the last
-            yield name, cache[name] if name in cache else value_of(name, stored)
+            yield name, self._cache[name] if name in self._cache else value_of(name, stored)
         while own is not None:
-            if (value := cache[own]) is not ABSENT:
+            if (value := self._cache[own]) is not ABSENT:
                 yield own, value
             own = next(changed, None)
 

@@ -20,7 +20,7 @@ from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, S
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
-from kstorm.trident.windows import Window
+from kstorm.trident.windows import Sessions, Window
 
 __all__ = [
     "Aggregator",
@@ -47,6 +47,7 @@ __all__ = [
     "Owner",
     "QueryFunction",
     "ReducerAggregator",
+    "Sessions",
     "SqlMap",
     "State",
     "StateFactory",
