@@ -8,10 +8,11 @@ from kstorm.trident.aggregators import CombinerAggregator
 from kstorm.trident.state import text_of
 from kstorm.trident.steps import AggregateStep, Picked, Row, Step
 from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
+from kstorm.windows.chains import manager_of_sums
 from kstorm.windows.extents import Extent
 from kstorm.windows.kept import Kept
 from kstorm.windows.manager import Manager
-from kstorm.windows.panes import PaneManager, PaneWindow
+from kstorm.windows.panes import PaneWindow
 from kstorm.windows.sessions import SessionSums
 
 
@@ -90,7 +91,7 @@ class CombiningBolt(WindowedBolt):
         length, slide = settings.length, settings.slide
         assert isinstance(length, Duration)
         assert isinstance(slide, Duration)
-        return PaneManager(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
+        return manager_of_sums(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
 
     def execute(self, window: Any) -> None:
         """Emits a tuple for each group."""
