@@ -140,6 +140,31 @@ def test_the_slowest_input_task_counts() -> None:
     assert run.shown == [[[5, 7], [5, 7], []]]
 
 
+def test_an_input_that_has_not_begun_is_waited_for() -> None:
+    """As in Storm: what it sends first is not late. Not for longer than an idle one."""
+
+    def bolt() -> WindowedBolt:
+        return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
+
+    inputs: dict[Any, Sequence[str]] = {"in": ["n", "ts"], ("in", "more"): ["n", "ts"]}
+    run = Run(bolt(), inputs)
+    run.tester.give([25, 25], "in")
+    run.tick()
+    run.tester.checkpoint()
+    run.tick(1000.0)
+    run.tester.give([3, 3], ("in", "more"))
+    run.tick()
+    assert run.shown == [[[3], [3], []]]
+    impatient = Run(bolt().with_idle_timeout(Duration.seconds(10)), inputs)
+    impatient.tester.give([25, 25], "in")
+    impatient.tick(1.0)
+    impatient.tick(10.9)
+    impatient.tester.give([26, 26], "in")
+    impatient.tick(11.1)
+    impatient.tester.give([3, 3], ("in", "more"))
+    assert impatient.tester._runs.metrics()["late_total"] == 1
+
+
 def test_an_idle_input_does_not_hold_time_back() -> None:
     bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_idle_timeout(Duration.seconds(60))
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
