@@ -6,6 +6,7 @@ from typing import Any
 from kstorm.testing import FeederSpout, LocalCluster, complete_topology
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Function, Stream, TridentCollector, TridentTopology, TridentTuple
+from kstorm.trident.batches import Batch
 from kstorm.trident.bolts import StepsBolt
 from kstorm.trident.steps import run_all
 
@@ -41,8 +42,8 @@ def of_partition(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Ro
     topology = wired(*fields, do=lambda stream: do(stream).name("out"))
     bolt = topology.component("out").component
     assert isinstance(bolt, StepsBolt)
-    found, _ = run_all(bolt._steps, [tuple(row) for row in rows], list(range(len(rows))))
-    return [list(row) for row in found]
+    found = run_all(bolt._steps, Batch.of_rows([tuple(row) for row in rows]))
+    return [list(row) for row in zip(*found.columns(), strict=True)]
 
 
 def last_by_key(rows: Rows) -> dict[Any, Any]:

@@ -34,7 +34,7 @@ from kstorm.trident.state import (
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
-from kstorm.trident.windows import Window
+from kstorm.trident.windows import Sessions, Window
 
 __all__ = [
     "Aggregator",
@@ -69,6 +69,7 @@ __all__ = [
     "Owner",
     "QueryFunction",
     "ReducerAggregator",
+    "Sessions",
     "SnapshotGet",
     "Snapshottable",
     "SqlMap",

@@ -167,6 +167,8 @@ class _Compiler:
                 f"a {node.kind} join of all that ever comes cannot say that a tuple has no partner, as it may come yet: give it a "
                 "window=, as Window(Duration.minutes(1))"
             )
+        if node.window is not None and node.window.window_settings.gap is not None:
+            raise TopologyError("streams are not joined within sessions: give the join a window=Window(length, slide)")
         preserve = node.mode == JoinOutFieldsMode.PRESERVE
         wanted = sum(map(len, sides)) - (0 if preserve else len(right))
         if len(node.outputs) != wanted:

@@ -108,8 +108,7 @@ class WindowJoinBolt(WindowedBolt):
 
     def __init__(self, sides: Sides, kind: JoinType, window: Window, output: Fields) -> None:
         self._sides, self._kind, self._output = sides, kind, output
-        settings = window.window_settings
-        self._with(**{name: getattr(settings, name) for name in settings.__dataclass_fields__})
+        self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """What comes out of two."""

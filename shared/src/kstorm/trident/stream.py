@@ -309,7 +309,7 @@ class GroupedStream(_Written):
 
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
         inputs, aggregator, outputs = _aggregation(given)
-        title = f"window({window.window_settings.length}, {name_of(aggregator)} → {_listed(outputs)})"
+        title = f"window({window.window_settings}, {name_of(aggregator)} → {_listed(outputs)})"
         make = partial(aggregating, aggregator, self._groups, inputs, outputs)
         found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
         return Stream(self._topology, self._add(found))
