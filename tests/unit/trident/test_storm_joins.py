@@ -10,7 +10,7 @@ from kstorm.errors import TopologyError
 from kstorm.testing import FeederSpout, LocalCluster, complete_topology, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Topology
-from kstorm.trident import Count, JoinOutFieldsMode, JoinType, Stream, TridentTopology, Window
+from kstorm.trident import Count, JoinOutFieldsMode, JoinType, Sessions, Stream, TridentTopology, Window
 from kstorm.windows import Count as Tuples
 from kstorm.windows import Duration
 from tests.unit.trident.streams import Rows, feed
@@ -148,6 +148,7 @@ def test_an_outer_join_is_exact_whatever_dies() -> None:
         ({"kind": "outer"}, "'outer' is no JoinType: give inner, left, right, full"),
         ({"mode": "all"}, "'all' is no JoinOutFieldsMode: give compact, preserve"),
         ({"mode": "preserve"}, "4 output fields, and 5 come out: all of the left stream and all of the right one"),
+        ({"window": Sessions(Duration.minutes(1))}, "streams are not joined within sessions: give the join a window="),
         ({"outputs": ["a"]}, "1 output fields, and 4 come out: the key"),
     ],
 )
