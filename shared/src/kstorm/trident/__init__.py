@@ -19,6 +19,7 @@ from kstorm.trident.first import Assembly, FirstN
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import Debug, Equals, Filter, FilterNull, Function, Negate, Operation, TridentCollector
 from kstorm.trident.own_state import State, StateFactory
+from kstorm.trident.redis_map import RedisMap
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
 from kstorm.trident.state import (
     KstormState,
@@ -68,6 +69,7 @@ __all__ = [
     "Operation",
     "Owner",
     "QueryFunction",
+    "RedisMap",
     "ReducerAggregator",
     "Sessions",
     "SnapshotGet",
