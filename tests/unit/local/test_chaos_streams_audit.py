@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.chaos.events import Event
 from tests.chaos.evidence import Evidence
-from tests.chaos.findings import ChaosFindings, Letter, Parted, Record, RecordPlace
+from tests.chaos.findings import ChaosFindings, Letter, OffsetSeen, Parted, Record, RecordPlace
 from tests.chaos.streams import BRANCHES, COUNTS, LAG_MS, TOLD
 from tests.chaos.streams_audit import NOWHERE, audit_streams
 
@@ -214,7 +215,8 @@ def test_a_late_message_is_in_no_window() -> None:
     assert [copy.id for copy in found.duplicates] == ["m3 in the window until 10000", "m3 in the window until 12000"]
     found = audited(told(windows=rest, windows_late=["m3", "m3"]))  # type: ignore[list-item]
     assert [copy.id for copy in found.duplicates] == ["m3 is late"]
-    assert len(audited(told(windows_late=["m9"])).corrupted) == 1  # type: ignore[list-item]
+    for wrong in ("m9", "last"):  # one that never was, and one for whose time it cannot be too late
+        assert len(audited(told(windows_late=[wrong])).corrupted) == 1  # type: ignore[list-item]
 
 
 # Joins.
@@ -298,3 +300,16 @@ def test_an_id_that_is_twice_in_the_source_cannot_be_audited() -> None:
     """One could stand for the other."""
     with pytest.raises(ValueError, match="'m0' is twice"):
         audited(events=[*EVENTS, EVENTS[0]])
+
+
+def test_dead_letters_and_offsets_are_as_for_any_topology() -> None:
+    """What cannot be processed has a letter, what can has none, and no offset is ahead of the spout's position."""
+    bad = Record(RecordPlace("in", 1, 0), b"no JSON", 1900)
+    nothing = Evidence([*source(), bad], lambda topic: iter(()), poison=[bad.place], last={"last"})
+    found = audit_streams(nothing, [])
+    assert (found.without_letter, found.letters) == ([bad.place], 0)
+    letters = [Letter(bad.place, 2000), Letter(RecordPlace("in", 0, 1), 2000)]
+    offsets = [OffsetSeen(0, 4, 3000, 4), OffsetSeen(0, 5, 3001, 4)]
+    found = audit_streams(replace(nothing, letters=letters, offsets=offsets, ends={0: 6}), [])
+    assert (found.without_letter, found.letters, found.given_up) == ([], 1, [RecordPlace("in", 0, 1)])
+    assert (found.ahead, found.unfinished) == ([offsets[1]], {0: (5, 6)})
