@@ -122,9 +122,10 @@ class PaneManager:
     def _pass_by(self, end: int) -> None:
         """Keeps no longer what is in no window after the one that ends then."""
         before = pane_key((end + self._slide - self._length) // self._size + 1)
-        start = (
-            _PANES if self._ended == NEVER else pane_key((self._ended + self._slide - self._length) // self._size + 1)
-        )
+        ended = self._ended + min(
+            0, self._slide - self._length
+        )  # tuples may have come to a pause between two windows since
+        start = _PANES if self._ended == NEVER else pane_key(ended // self._size + 1)
         for key in [key for key, _ in self._state.range(start, before)]:
             self._state.delete(key)
 
