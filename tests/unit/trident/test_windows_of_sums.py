@@ -78,10 +78,13 @@ def check_by_definition(rounds: list[list[tuple[str, int, int]]], length: int, s
                 kept.append(each)
                 latest = max(latest, each[2])
         tester.tick()
+        runs: Any = tester._runs
+        runs._restore()  # what is in memory is what is stored
         watermark = max(watermark, latest - lag)
     shown, rest = tester.emitted(), by_definition(kept, length, slide, watermark)
     assert Counter(map(tuple, shown)) == Counter(map(tuple, rest))
-    runs: Any = tester._runs
+    if not rounds:
+        return
     ended, *_ = runs._manager.stored()
     stays = slide if type(runs._manager) is chains.ChainManager else 0  # which lets go when the next window is shown
     panes = [int(key[4:23]) - 2**62 for key, _ in tester._state.range("w/p/", "w/p0")]

@@ -228,7 +228,7 @@ def test_a_session_on_which_the_bolt_raises_is_shown_again() -> None:
     run.watermark(100)
     run.watermark(101)
     assert run.shown()[-1] == [30, 30, [30]]
-    assert run.shown().count([1, 1, [1]]) == 1, "the one before was done"
+    assert [first for first, *_ in run.shown()].count(1) == 1, "the one before was done"
     assert len(run.tester.errors) == 1
 
 
