@@ -354,3 +354,15 @@ def test_ranges_between_changes_cost_no_more_with_many_of_them() -> None:
     for number in range(9000, 9500):
         state.put(Counted(f"{number:05d}"), number)
     assert [value for _, value in state.range("05198", "09002")] == [5198, 5199, 9000, 9001]
+
+
+def test_a_range_after_a_checkpoint_and_no_room() -> None:
+    """The keys that were on their way to the disk are there now, and in no memory."""
+    table = Table()
+    state = table.state()
+    state.put("a", 1)
+    table.write(state.take_changes())
+    assert list(state.range()) == [("a", 1)]
+    state.stored()
+    state._make_room()
+    assert list(state.range()) == [("a", 1)]

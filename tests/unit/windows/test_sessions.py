@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.kafka import KafkaBolt
-from kstorm.testing import BoltTester, FeederSpout, simulate
+from kstorm.testing import BoltTester, FeederSpout, LocalCluster, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
 from kstorm.topology.context import CLOCK
-from kstorm.trident import Count as CountOf
-from kstorm.trident import First, Sessions, Sum, TridentTopology
+from kstorm.trident import Sessions, Sum, Window
 from kstorm.trident.making import aggregating
 from kstorm.trident.windows import CombiningBolt, window_bolt
-from kstorm.windows import Duration, TupleWindow, WindowedBolt
+from kstorm.windows import Duration, TupleWindow, WindowedBolt, executor, panes
 
 Given = tuple[str, int]
 """A user and a time."""
@@ -229,6 +228,7 @@ def test_a_session_on_which_the_bolt_raises_is_shown_again() -> None:
     run.watermark(100)
     run.watermark(101)
     assert run.shown()[-1] == [30, 30, [30]]
+    assert [first for first, *_ in run.shown()].count(1) == 1, "the one before was done"
     assert len(run.tester.errors) == 1
 
 
@@ -327,78 +327,74 @@ def test_sessions_survive_what_dies() -> None:
     assert sum(report.in_flight.values()) > 200
 
 
-def test_sums_of_sessions_survive_what_dies() -> None:
-    """In a stream, where two sums become one."""
-
-    def build() -> Topology:
-        topology = TridentTopology("sums")
-        window = Sessions(Duration(GAP)).with_timestamp_field("at").with_lag(Duration(1000))
-        stream = topology.new_stream("in", FeederSpout("user", "n", "at")).group_by("user")
-        stream.window(window, "n", Sum(), "sum").parallelism_hint(2).to_kafka("sums")
-        return topology.build()
-
-    numbers = {(user, at): number for user, number, at in INPUT}
-    expected = Counter(
-        (user, sum(numbers[user, at] for at in times))
-        for user, sessions in by_definition(list(numbers), GAP).items()
-        for times in sessions
-    )
-
-    def judge(cluster: KafkaCluster) -> None:
-        cluster.advance_time(10)
-        cluster.checkpoint()
-        records = [json.loads(record.value() or b"") for record in cluster.kafka.records("sums")]
-        judged(Counter((record["user"], record["sum"]) for record in records), expected)
-
-    simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(30), kafka=lambda: FakeKafka({"sums": 1}))
-
-
-@pytest.mark.parametrize(("aggregator", "expected"), [(CountOf(), [3, 1]), (First(), [1, 40])])
-def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(aggregator: Any, expected: list[int]) -> None:
-    """However many there are."""
-    window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
-    tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
-    for time in (1, 8, 15, 40):
-        tester.give(["ann", time, time])
-    tester.checkpoint()
-    assert [key for key in tester._stored if key.startswith(b"w/t")] == []
-    tester.give(["bob", 0, 1000])
-    tester.tick()
-    assert tester.emitted() == [["ann", value] for value in expected]
-
-
-def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> None:
-    """A reducer's."""
-    from kstorm.trident import ReducerAggregator
-
-    class Last(ReducerAggregator):
-        def init(self) -> Any:
-            """None."""
-
-        def reduce(self, current: Any, tuple: Any) -> Any:
-            """The new one."""
-            return tuple[0]
-
-    window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(Last(), Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
-    tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
-    for user, time in [("ann", 1), ("bob", 3), ("ann", 9), ("ann", 100), ("bob", 500)]:
-        tester.give([user, time, time])
-    tester.tick()
-    assert sorted(tester.emitted()) == [["ann", 9], ["ann", 100], ["bob", 3]]
-
-
-def test_the_plan_says_what_sessions_there_are() -> None:
-    topology = TridentTopology("t")
-    stream = topology.new_stream("in", FeederSpout("user", "at")).group_by("user")
-    stream.window(Sessions(Duration.minutes(5)).with_timestamp_field("at"), CountOf(), "n")
-    assert "window(sessions 300 s apart, Count → n)" in topology.describe()
-
-
 def test_the_last_call_says_what_windows_there_are() -> None:
     """Sessions, or others."""
     bolt = Visits().with_session_window(Duration(5), "user").with_tumbling_window(Duration(10))
     assert bolt.window_settings.gap is None
     settings = bolt.with_session_window(Duration(5), "user").window_settings
     assert (settings.length, settings.slide, settings.key) == (None, None, Fields("user"))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 50])
+def test_very_many_sessions_are_shown_a_part_at_a_time(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each tick and each tuple, since all that is changed at once is in memory; none is shown twice, and none is left out."""
+    monkeypatch.setattr(executor, "AT_ONCE", at_once)
+    run = Run(visits())
+    for number in range(20):
+        run.give(number % 5, user=f"u{number}")
+    run.watermark(100)
+    assert len(run.tester.emitted()) == min(20, at_once)
+    run.give(101)
+    assert len(run.tester.emitted()) == min(20, 2 * at_once)
+    for _ in range(20):
+        run.tester.tick()
+    assert Counter(user for user, *_ in run.tester.emitted()) == Counter(f"u{number}" for number in range(20))
+
+
+@pytest.mark.parametrize(("piece", "at_once"), [(1, 1), (3, 7), (5000, 50_000)])
+def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
+    piece: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes meanwhile, by a clock that has gone back, is of the next window."""
+    monkeypatch.setattr(executor, "AT_ONCE", at_once)
+    monkeypatch.setattr(panes, "PIECE", piece)
+    _, step = aggregating(Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at"))
+    now = 1.0
+    bolt = window_bolt(Window(Duration.seconds(10)), step, Fields("user", "sum"))
+    tester = BoltTester(bolt, "user", "n", "at", resources={CLOCK: lambda: now})
+    tester.tick()
+    for number in range(20):
+        tester.give([f"u{number:02d}", 1, 0])
+    now = 10.0
+    tester.tick()
+    assert 0 < len(tester.emitted()) <= max(piece, at_once) + piece
+    now = 9.0
+    tester.give(["u00", 5, 0])
+    now = 10.0
+    for _ in range(30):
+        tester.tick()
+    assert tester.emitted() == [[f"u{number:02d}", 1] for number in range(20)]
+    now = 20.0
+    tester.tick()
+    assert tester.emitted()[20:] == [["u00", 5]]
+
+
+def test_the_rest_is_shown_in_the_next_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the watermark does not move any more."""
+    monkeypatch.setattr(executor, "AT_ONCE", 2)
+    builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))
+    builder.set_spout("in", FeederSpout("user", "n", "at"))
+    builder.set_bolt("visits", visits()).fields_grouping("in", Fields("user"))
+    with LocalCluster(builder.build()) as cluster:
+        spout: Any = cluster.topology.component("in").component
+        for user in "abcdefg":
+            spout.feed([user, 1, 1])
+        spout.feed(["~", 1, 100])
+        cluster.run_until_idle()
+        cluster.advance_time(1)
+        cluster.checkpoint()
+        assert 2 <= len(cluster.emitted("visits")) < 7
+        cluster.crash("visits")
+        cluster.advance_time(10)
+        cluster.checkpoint()
+        assert sorted(user for user, *_ in cluster.emitted("visits")) == list("abcdefg")

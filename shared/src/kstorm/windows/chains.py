@@ -152,5 +152,5 @@ class ChainManager(PaneManager):
 
 def manager_of_sums(state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine) -> PaneManager:
     """What keeps these windows at the least cost."""
-    kind = ChainManager if length > MANY * gcd(length, slide) else PaneManager
+    kind = ChainManager if length > max(1, MANY) * gcd(length, slide) else PaneManager
     return kind(state, length, slide, fold, combine)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kstorm.topology import (
     BasicOutputCollector,
@@ -26,6 +26,10 @@ from kstorm.windows.watermark import Watermark
 
 if TYPE_CHECKING:
     from kstorm.windows.bolt import WindowedBolt
+
+
+AT_ONCE: Final = 50_000
+"""Windows, or sums of one, that are shown in one execution: all that is changed and emitted in one is in memory."""
 
 
 class WindowedBoltExecutor(StatefulBasicBolt):
@@ -85,16 +89,18 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         with self._execution():
             now = self._now()
             if tuple.is_tick:
-                if self._settings.timestamp is not None and not self._watermark.advance(now):
-                    return
-                self._show(now, collector)
+                moved = self._settings.timestamp is None or self._watermark.advance(now)
+                if moved or self._more or self._anew:
+                    self._show(now, collector)
                 return
             self._take([(tuple, self._time(tuple, now))], now, collector)
-            if self._settings.timestamp is None and self._manager.is_full_with(0):
+            if self._more or (self._settings.timestamp is None and self._manager.is_full_with(0)):
                 self._show(now, collector)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
         """Keeps many; those that would have something emitted are executed one by one."""
+        if self._more:
+            return NotImplemented
         with self._execution():
             now = self._now()
             timed = [(tuple, self._time(tuple, now)) for tuple in batch.tuples()]
@@ -128,8 +134,13 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             until = ALL if isinstance(self._settings.slide, Count) else now
         self._collector.current = collector
         try:
+            rows, self._more, self._anew = 0, False, False
             for window in self._manager.due(until):
+                if rows >= AT_ONCE:
+                    self._more = True  # what was done with the one before is done by now
+                    break
                 self.bolt.execute(window)
+                rows += getattr(window, "rows", 1)
                 self._windows += 1
         finally:
             self._collector.current = None
@@ -159,6 +170,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             None if settings.idle is None else settings.idle.ms,
             [(each.component, each.stream) for each in self.context.topology.components[self.context.component].inputs],
         )
+        self._more, self._anew = False, True  # windows may have been due in another life
         self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()
         if meta is not None:

@@ -6,6 +6,7 @@ has many, `chains` has less to read.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
+from itertools import islice
 from math import gcd
 from typing import Any, Final
 
@@ -30,6 +31,12 @@ class PaneWindow(Struct, frozen=True):
     """Read as they are asked for, in the order of the keys' texts."""
     start_timestamp: int
     end_timestamp: int
+    rows: int = 1
+    """How much it is of what is shown at once."""
+
+
+PIECE: Final = 5000
+"""Keys of a window that does not overlap with others, which are shown and let go together."""
 
 
 class PaneManager:
@@ -38,11 +45,11 @@ class PaneManager:
     def __init__(self, state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine) -> None:
         self._state, self._length, self._slide, self._fold, self._combine = state, length, slide, fold, combine
         self._size = gcd(length, slide)
-        self._ended = NEVER
+        self._ended = self._begun = NEVER  # ends of windows that were shown, whole or in part
 
     def time_for(self, now: int) -> int:
         """See `Manager.time_for`."""
-        return max(now, self._ended + 1)
+        return max(now, self._begun + 1)
 
     def is_full_with(self, more: int) -> bool:
         """These windows end by time."""
@@ -58,17 +65,21 @@ class PaneManager:
     def due(self, time: int) -> Iterator[PaneWindow]:
         """See `Manager.due`."""
         while (end := self._next_end()) is not None and end <= time:
-            yield PaneWindow(self._values(end), end - self._length, end)
+            self._begun = end
+            if self._length == self._size:
+                yield from self._pieces(end)
+            else:
+                yield PaneWindow(self._values(end), end - self._length, end)
             self._pass_by(end)
             self._ended = end
 
     def stored(self) -> list[Any]:
         """For the state."""
-        return [self._ended]
+        return [self._ended, self._begun]
 
     def restore(self, stored: list[Any]) -> None:
         """As it was stored."""
-        (self._ended,) = stored
+        self._ended, self._begun = stored
 
     def _next_end(self) -> int | None:
         """When the next window ends that has a value; None if there is none."""
@@ -79,6 +90,16 @@ class PaneManager:
             return None
         aligned = -(-pane_of(first[0])[0] * self._size // self._slide) * self._slide
         return aligned if self._ended == NEVER else max(soonest, aligned)
+
+    def _pieces(self, end: int) -> Iterator[PaneWindow]:
+        """A window of one pane. What was shown of it is kept no longer, so that it need not be shown at once."""
+        pane = end // self._size
+        start, before = pane_key(pane), pane_key(pane + 1)
+        while some := list(islice(self._state.range(start, before), PIECE)):
+            yield PaneWindow([pair for _, pair in some], end - self._length, end, len(some))
+            for key, _ in some:
+                self._state.delete(key)
+            start = some[-1][0] + "\x00"
 
     def _values(self, end: int) -> Iterator[tuple[Sequence[Any], Any]]:
         """Of the window that ends then."""
@@ -101,9 +122,10 @@ class PaneManager:
     def _pass_by(self, end: int) -> None:
         """Keeps no longer what is in no window after the one that ends then."""
         before = pane_key((end + self._slide - self._length) // self._size + 1)
-        start = (
-            _PANES if self._ended == NEVER else pane_key((self._ended + self._slide - self._length) // self._size + 1)
-        )
+        ended = self._ended + min(
+            0, self._slide - self._length
+        )  # tuples may have come to a pause between two windows since
+        start = _PANES if self._ended == NEVER else pane_key(ended // self._size + 1)
         for key in [key for key, _ in self._state.range(start, before)]:
             self._state.delete(key)
 

@@ -41,7 +41,7 @@ class WindowSettings:
         """Between two looks at the time."""
         usual = (self.interval or DEFAULT_INTERVAL).ms
         if self.timestamp is None and isinstance(self.slide, Duration):
-            return self.slide.ms / 1000
+            return min(self.slide.ms, usual) / 1000
         if self.timestamp is None and self.gap is not None:
             return min(self.gap.ms, usual) / 1000
         return usual / 1000
