@@ -23,7 +23,7 @@ class Recent:
         self.since = time.time() * 1000 - _LENGTH_MS
         """Unix time in ms at which it begins, by this machine's clock; it ends where the logs do."""
         self._kept: list[Record] | None = None
-        self._runs: list[tuple[OriginRun, int, Record]] | None = None
+        self._runs: dict[str, list[tuple[OriginRun, int, Record]]] = {}
 
     def start(self, places: Sequence[Place]) -> Mapping[Place, int]:
         """The first offset of each partition that belongs to it."""
@@ -49,13 +49,19 @@ class Recent:
 
     def begun(self, message: Message) -> Sequence[Begun]:
         """The trees of a message that began in it."""
-        if self._runs is None:
-            heard = (record for record in self.records() if record.topic == self._acker_topic)
-            self._runs = [(run, run.last, record) for record in heard for run in runs_in(record)]
+        if message.topic not in self._runs:
+            self._runs[message.topic] = list(self._runs_of(message.topic))
         place, offset = (message.topic, message.partition), message.offset
         found = {
             (record.partition, record.offset): record
-            for run, last, record in self._runs
+            for run, last, record in self._runs[message.topic]
             if run.first <= offset <= last and (run.topic, run.partition) == place
         }
         return [one for record in found.values() for one in begun_in(record, message)]
+
+    def _runs_of(self, topic: str) -> Iterator[tuple[OriginRun, int, Record]]:
+        """With the last offset of each. Most of what an acker hears is of no spout, and is not decoded."""
+        name = topic.encode()
+        for record in self.records():
+            if record.topic == self._acker_topic and record.value is not None and name in record.value:
+                yield from ((run, run.last, record) for run in runs_in(record))
