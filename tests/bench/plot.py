@@ -105,6 +105,7 @@ def _plot_bars(axes: "Axes", summary: Summary, wanted: Sequence[tuple[str, str]]
         bars = axes.bar(places, medians, width, yerr=spans, label=label, capsize=3)
         axes.bar_label(bars, fmt="%.3g", padding=2, fontsize="small")
     axes.set_yscale("log")
+    axes.margins(y=0.35)  # room for the legend
     axes.set_xticks(range(len(summary)), list(summary))
     axes.grid(visible=True, axis="y", alpha=0.3)
     axes.legend()
