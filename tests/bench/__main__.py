@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from kstorm.errors import ConfigError
 from kstorm.local.cli import run_command
 from tests.bench.options import add_options, options_of, positive
 
@@ -31,6 +32,12 @@ def main() -> int:
     growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
     growth.set_defaults(run=_growth)
+    windows = verbs.add_parser("windows", help="µs a tuple in windows of any length; memory of a million that are open")
+    windows.add_argument(
+        "--only", action="append", metavar="NAME", help="tuples, sums, sessions or closing; default all"
+    )
+    windows.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
+    windows.set_defaults(run=_windows)
     spout = verbs.add_parser("spout", help="µs of CPU that reading and emitting a message costs a spout's process")
     spout.add_argument("--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000")
     spout.add_argument("--rounds", type=positive, default=3, metavar="N", help="default 3, tracked and untracked each")
@@ -87,6 +94,19 @@ def _growth(arguments: argparse.Namespace) -> int:
         arguments.report.write_text(json.dumps(found, indent=1) + "\n")
     if arguments.plot is not None:
         plot_growth(found, arguments.plot)
+    return 0
+
+
+def _windows(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from tests.bench.windows import SWEEPS, measure_windows
+
+    if wrong := set(arguments.only or ()) - SWEEPS.keys():
+        raise ConfigError(f"--only {sorted(wrong)[0]}: give one of {', '.join(SWEEPS)}")
+    found = measure_windows(Console(), arguments.only or ())
+    if arguments.report is not None:
+        arguments.report.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 

@@ -9,136 +9,14 @@ counted again, and never fall short of it.
 """
 
 from array import array
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from operator import itemgetter
-from typing import Final, NamedTuple
 from zlib import crc32
 
 import msgspec
 
-NEVER: Final = 2**62
-"""The time at which what is lost was written, in ms."""
-
-
-class RecordPlace(NamedTuple):
-    """Where a record stands."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-class Record(NamedTuple):
-    """A record as a plain consumer reads it."""
-
-    place: RecordPlace
-    value: bytes
-    timestamp: int
-    """When the broker got it, in ms since 1970; of a dead letter, when it was sent."""
-
-
-class Letter(NamedTuple):
-    """A dead letter."""
-
-    place: RecordPlace
-    """Of the record that it is about; without a topic if it names none."""
-    timestamp: int
-    """When it was sent, in ms since 1970."""
-    component: str = ""
-    id: str = ""
-    """The message that its tuple is of, if it tells."""
-
-
-class Parted(NamedTuple):
-    """What has to become of a message of which some tuples end in the dead letters, and the others do not."""
-
-    never: frozenset[str]
-    """Its outputs that must not come: `word 1`, `join`."""
-    letters: tuple[tuple[str, bool], ...]
-    """The dead letters of its tuples: who gives each up, and whether it tells the message's id."""
-
-
-class OffsetSeen(NamedTuple):
-    """What ZooKeeper had of one partition of the source topic."""
-
-    partition: int
-    offset: int
-    at: int
-    """When it had been read, in ms since 1970."""
-    position: int | None = None
-    """Exactly once: the position that the spout's group had in Kafka afterwards."""
-
-
-class Lost(NamedTuple):
-    """A message of which something is missing."""
-
-    place: RecordPlace
-    id: str
-    timestamp: int
-    missing: str
-
-
-class Duplicate(NamedTuple):
-    """An output beyond the one that there should be."""
-
-    id: str
-    at: int
-    """When it was written, in ms since 1970."""
-    finished: int
-    """When the last of its message's outputs was there for the first time; `NEVER` if one is missing."""
-
-
-@dataclass(slots=True)
-class ChaosFindings:
-    messages: Sequence[int] = ()
-    """When each message came into the source topic, in ms since 1970."""
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    """Of each message that was processed to its end: when it came, and when the last of its outputs was there, in ms since 1970."""
-    outputs: int = 0
-    """Records in the sink topics."""
-    lost: list[Lost] = field(default_factory=list)
-    duplicates: list[Duplicate] = field(default_factory=list)
-    corrupted: list[Record] = field(default_factory=list)
-    letters: int = 0
-    """Messages and records of internal topics in the dead letters, as they should be."""
-    given_up: list[RecordPlace] = field(default_factory=list)
-    """Messages in the dead letters that could have been processed."""
-    without_letter: list[RecordPlace] = field(default_factory=list)
-    """What could not be processed and is not in the dead letters."""
-    wrong_letters: list[str] = field(default_factory=list)
-    """Dead letters of single tuples that are missing, or too many."""
-    short: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Words whose last count is below the truth: both."""
-    over: int = 0
-    """By how much the last counts exceed the truth, in all."""
-    ahead: list[OffsetSeen] = field(default_factory=list)
-    """Stored offsets that were too high: above an unfinished message; exactly once, above the spout's position in Kafka, which they
-    follow."""
-    samples: int = 0
-    """Stored offsets that were looked at."""
-    unfinished: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Partitions whose last stored offset is not the partition's end: both."""
-
-    def faults(self) -> list[str]:
-        """What is wrong, a sentence each; empty if all is well."""
-        found = []
-        for what, some in (
-            ("messages are lost", self.lost),
-            ("outputs are corrupted", self.corrupted),
-            ("messages were given up that could be processed", self.given_up),
-            ("records that cannot be processed are not in the dead letters", self.without_letter),
-            ("dead letters of tuples are not as they should be", self.wrong_letters),
-            ("words are counted short (last count, truth)", list(self.short.items())),
-            ("stored offsets were too high", self.ahead),
-            ("partitions do not end with everything finished (stored, end)", list(self.unfinished.items())),
-        ):
-            if some:
-                found.append(f"{len(some)} {what}: {', '.join(map(str, some[:3]))}")
-        return found
+from tests.chaos.checks import check_letters, check_offsets
+from tests.chaos.findings import NEVER, ChaosFindings, Duplicate, Letter, Lost, OffsetSeen, Parted, Record, RecordPlace
 
 
 class _Word(msgspec.Struct):
@@ -213,8 +91,8 @@ def audit(
         highest = messages.last_counts
         found.short = {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
         found.over = sum(max(0, highest[word] - count) for word, count in truth.items())
-    _check_letters(messages, source, letters, poison, parted)
-    _check_offsets(found, finished, offsets, ends)
+    check_letters(messages, source, letters, poison, parted)
+    check_offsets(found, finished, offsets, ends)
     return found
 
 
@@ -316,80 +194,6 @@ def _text(record: Record) -> str:
         return record.value.decode()
     except UnicodeDecodeError:
         return f"{record.place.topic}[{record.place.partition}]@{record.place.offset}"
-
-
-def _check_letters(
-    messages: _Messages,
-    source: Sequence[Record],
-    letters: Iterable[Letter],
-    poison: Collection[RecordPlace],
-    parted: Mapping[RecordPlace, Parted],
-) -> None:
-    """Of the messages that end in part in the dead letters each tuple is there that must be, once; of others none is."""
-    found = messages.findings
-    expected = {
-        number: [(who, messages.ids[number] if tells else "") for who, tells in parted[record.place].letters]
-        for number, record in enumerate(source)
-        if record.place in parted
-    }
-    due = Counter(chain.from_iterable(expected.values()))
-    places = {record.place for record in source}
-    there: Counter[tuple[str, str]] = Counter()
-    for letter in letters:
-        number = messages.number_of(letter.id)
-        if letter.place in poison or letter.place in places:
-            continue
-        if number is None or number in expected:
-            there[letter.component, letter.id] += 1
-        else:
-            found.given_up.append(source[number].place)
-    found.letters += sum(all(there[one] for one in some) for some in expected.values())
-    found.wrong_letters = [
-        f"{there[one]} in place of {due[one]} of {one[0]!r}" + (f" for {one[1]!r}" if one[1] else "")
-        for one in sorted(due | there)
-        if there[one] != due[one]
-    ]
-
-
-def _check_offsets(
-    found: ChaosFindings,
-    finished: Mapping[RecordPlace, int],
-    offsets: Iterable[OffsetSeen],
-    ends: Mapping[int, int] | None,
-) -> None:
-    """At no time was a stored offset above a message that was not finished by then; at last it is the end.
-
-    Exactly once the spout's position in Kafka counts, which is in the transaction with what was emitted: who takes over begins
-    there, and does not wait for what is in flight. ZooKeeper's offset is never ahead of it."""
-    by_partition: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for place, at in finished.items():
-        by_partition[place.partition].append((place.offset, at))
-    all_below: dict[int, list[tuple[int, int]]] = {}  # by partition: offset, and when all up to it were finished
-    for partition, places in by_partition.items():
-        latest, steps = 0, []
-        for offset, at in sorted(places):
-            latest = max(latest, at)
-            steps.append((offset, latest))
-        all_below[partition] = steps
-    stored: dict[int, int] = {}
-    for seen in offsets:
-        found.samples += 1
-        stored[seen.partition] = seen.offset
-        if seen.position is not None:
-            if seen.offset > max(
-                0, seen.position
-            ):  # below 0 if there is none yet: where it begins is stored before anything
-                found.ahead.append(seen)
-            continue
-        steps = all_below.get(seen.partition, [])
-        below = bisect_left(steps, seen.offset, key=itemgetter(0))
-        if below and steps[below - 1][1] > seen.at:
-            found.ahead.append(seen)
-    found.unfinished = {
-        partition: (stored.get(partition, 0), end)
-        for partition, end in (ends or {}).items()
-        if stored.get(partition, 0) != end
-    }
 
 
 _read_word = msgspec.json.Decoder(_Word).decode

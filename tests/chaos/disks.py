@@ -12,7 +12,6 @@ from tests.chaos.stage import Stage
 
 _FULL_SECS: Final = 6.0
 _OLDER_SECS: Final = 8.0
-_STATEFUL: Final = ("count", "acker")
 _BLOCK: Final = bytes(64 * 1024)
 
 
@@ -32,7 +31,7 @@ def fill(stage: Stage, rng: random.Random) -> Steps:
 
 def lose(stage: Stage, rng: random.Random) -> Steps:
     """The directory is gone when the process starts anew."""
-    worker = stage.pick(rng.choice(_STATEFUL), rng)
+    worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     _die(worker)
     try:
         yield Hold(0)
@@ -43,7 +42,7 @@ def lose(stage: Stage, rng: random.Random) -> Steps:
 
 def go_back(stage: Stage, rng: random.Random) -> Steps:
     """The process starts anew on a directory of some time ago."""
-    worker = stage.pick(rng.choice(_STATEFUL), rng)
+    worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     data, older = stage.data_of(worker), stage.directory / "older-life"
     _die(worker)
     try:

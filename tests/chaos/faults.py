@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.chaos.stage import Stage
+from tests.chaos.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Fault:
     """From the first thing that it yields on, something is broken."""
     impossible: Callable[[Stage], str] = lambda stage: ""
     """Why it cannot be done here; empty if it can."""
+    fits: Callable[[Subject], bool] = lambda subject: True
+    """Whether a topology has what it breaks."""
 
 
 def draw(faults: Sequence[Fault], seed: int) -> Iterator[tuple[Fault, random.Random]]:

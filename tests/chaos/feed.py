@@ -3,13 +3,13 @@
 import random
 import threading
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from kstorm.errors import BrokerError
-from tests.chaos.stage import PARTITIONS
-from tests.chaos.topology import SOURCE
+from tests.chaos.topology import PARTITIONS, SOURCE
 
 VOCABULARY: Final = [f"w{number}" for number in range(499)]
 _WORDS: Final = 5
@@ -17,27 +17,39 @@ _TICK_SECS: Final = 0.02
 _FLUSH_SECS: Final = 120.0
 
 
-def message(number: int) -> str:
-    """The message of that number: its id and some words, the same ones always."""
+class Posted(NamedTuple):
+    """A message, and where it is to be written."""
+
+    id: str
+    text: str
+    partition: int
+
+
+def message(number: int, rate: float = 0.0) -> str:
+    """The message of that number: its id and some words, the same ones always, at any rate."""
     return f"m{number} {' '.join(random.Random(number).choices(VOCABULARY, k=_WORDS))}"
 
 
-def last_messages() -> list[str]:
+def last_messages(number: int = 0, rate: float = 0.0) -> list[Posted]:
     """Messages with each word once, to be produced when all others are finished: with them come the last counts."""
     groups = [VOCABULARY[first : first + 10] for first in range(0, len(VOCABULARY), 10)]
-    return [f"last{number} {' '.join(words)}" for number, words in enumerate(groups)]
+    return [
+        Posted(f"last{place}", f"last{place} {' '.join(words)}", place % PARTITIONS)
+        for place, words in enumerate(groups)
+    ]
 
 
 class Feed(threading.Thread):
-    """A thread; message i is written to partition `i mod partitions`. `rate` is messages a second."""
+    """A thread; message i is written to partition `i mod partitions`. `rate` is messages a second; `message` gives the one of a
+    number, at a rate."""
 
-    def __init__(self, bootstrap: str, rate: float) -> None:
+    def __init__(self, bootstrap: str, rate: float, message: Callable[[int, float], str]) -> None:
         super().__init__(name="feed", daemon=True)
         self.produced = 0
         """How many messages have been handed over so far."""
         self.arrived = 0
         """How many of them Kafka has."""
-        self._rate = rate
+        self._rate, self._message = rate, message
         self._problem = ""
         self._stopping = threading.Event()
         self._producer = Producer(
@@ -48,6 +60,8 @@ class Feed(threading.Thread):
                 "message.timeout.ms": 0,  # an outage may last
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
+                # A broker that a busy controller took for dead leads nothing for a while, and nobody says when it does again.
+                "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             }
         )
@@ -60,7 +74,7 @@ class Feed(threading.Thread):
                 try:
                     self._producer.produce(
                         SOURCE,
-                        message(self.produced).encode(),
+                        self._message(self.produced, self._rate).encode(),
                         partition=self.produced % PARTITIONS,
                         on_delivery=self._delivered,
                     )

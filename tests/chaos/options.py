@@ -15,6 +15,7 @@ from tests.chaos.faults import Fault
 from tests.chaos.outages import OUTAGES
 from tests.chaos.poison import POISONS
 from tests.chaos.processes import KILLS, PROCESS_FAULTS
+from tests.chaos.subject import ALL_STREAMS, SUBJECTS, WORD_COUNT, Subject
 
 FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
 _MINUTES: Final = 10.0
@@ -45,6 +46,13 @@ class ChaosOptions:
     """The topology's `topology_processing_guarantee`."""
     brokers: int = 1
     """Kafka's. Of three, each has a replica of each partition, and two must be in sync."""
+    topology: str = WORD_COUNT
+    """The name of what is broken."""
+
+    @property
+    def subject(self) -> Subject:
+        """What is broken."""
+        return SUBJECTS[self.topology]
 
     @property
     def exactly_once(self) -> bool:
@@ -72,10 +80,18 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
     if given.messages is not None:
         rate = given.messages / (minutes * 60)
     seed = random.randrange(10**6) if given.seed is None else given.seed
-    guarantee = given.guarantee.replace("-", "_")
+    subject = SUBJECTS[given.topology]
+    usual = EXACTLY_ONCE if subject.once_only else AT_LEAST_ONCE
+    guarantee = (given.guarantee or usual).replace("-", "_")
+    if subject.once_only and guarantee != EXACTLY_ONCE:
+        raise ConfigError(
+            f"--guarantee {given.guarantee}: the topology {subject.name!r} is processed exactly once; leave it away"
+        )
     everything = not given.short and given.faults is None and given.brokers == 1
+    everything &= subject.name in (WORD_COUNT, ALL_STREAMS)
     command = ["./run chaos", "--short" if given.short else f"--minutes {minutes:g}", f"--seed {seed}"]
-    command += [f"--guarantee {given.guarantee}"] * (guarantee != AT_LEAST_ONCE)
+    command += [f"--topology {subject.name}"] * (subject.name != WORD_COUNT)
+    command += [f"--guarantee {given.guarantee}"] * (guarantee != usual)
     command += [f"--brokers {given.brokers}"] * (given.brokers != 1)
     command += [f"--messages {given.messages}"] * (given.messages is not None)
     command += [f"--faults {given.faults}"] * (given.faults is not None)
@@ -83,26 +99,37 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
         minutes=minutes,
         rate=rate,
         seed=seed,
-        faults=_drawn(given),
+        faults=_drawn(given, subject),
         short=given.short,
         report=given.report or (_REPORT if everything else None),
         report_asked=given.report is not None,
         command=" ".join(command),
         guarantee=guarantee,
         brokers=given.brokers,
+        topology=subject.name,
     )
 
 
-def _drawn(given: argparse.Namespace) -> tuple[Fault, ...]:
-    return _named(given.faults) if given.faults else tuple(KILLS if given.short else FAULTS)
+def faults_of(subject: Subject) -> list[Fault]:
+    """Those that a topology can have."""
+    return [fault for fault in FAULTS if fault.fits(subject)]
 
 
-def _named(names: str) -> tuple[Fault, ...]:
-    known = {fault.name: fault for fault in FAULTS}
+def _drawn(given: argparse.Namespace, subject: Subject) -> tuple[Fault, ...]:
+    fitting = faults_of(subject)
+    if given.faults:
+        return _named(given.faults, fitting)
+    return tuple(fault for fault in fitting if fault in KILLS or not given.short)
+
+
+def _named(names: str, fitting: list[Fault]) -> tuple[Fault, ...]:
+    known = {fault.name: fault for fault in fitting}
     asked = [name.strip() for name in names.split(",")]
     for name in asked:
         if name not in known:
-            raise ConfigError(f"--faults {names}: there is no fault {name!r}; `./run chaos --list` shows all")
+            raise ConfigError(
+                f"--faults {names}: there is no fault {name!r} for this topology; `./run chaos --list` shows all"
+            )
     return tuple(known[name] for name in asked)
 
 
@@ -122,12 +149,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"spread over these minutes (default {_RATE:.0f} a second, which is 200,000 in half an hour)",
     )
+    parser.add_argument(
+        "--topology",
+        choices=list(SUBJECTS),
+        default=WORD_COUNT,
+        help="what is broken: a word count and a diamond (the default); Trident's word count, a sliding window of event time, a"
+        " join; all: these three as branches of one",
+    )
     parser.add_argument("--faults", metavar="NAME,…", help="draw from these only")
     parser.add_argument(
         "--guarantee",
         choices=[name.replace("_", "-") for name in GUARANTEES],
-        default=AT_LEAST_ONCE.replace("_", "-"),
-        help="of the topology (default at-least-once). With exactly-once an output too many is wrong, too",
+        help="of the topology (default at-least-once; the other topologies are exactly-once). With exactly-once an output too many"
+        " is wrong, too",
     )
     parser.add_argument(
         "--brokers", type=int, choices=COUNTS, default=1, help="of Kafka (default 1). Of three, one may be away"

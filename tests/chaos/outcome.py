@@ -8,13 +8,13 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kstorm.local.audit import NOTHING, Audited
-from tests.chaos.audit import ChaosFindings
-from tests.chaos.options import FAULTS, ChaosOptions
+from tests.chaos.findings import ChaosFindings
+from tests.chaos.options import FAULTS, ChaosOptions, faults_of
 
 BETWEEN: Final = "between faults"
 _RESUME_SECS: Final = 10.0
 _SLACK_MS: Final = 2000
-_BOLTS: Final = ("kill-split", "kill-count", "kill-join", "kill-sink")
+_BOLTS: Final = ("kill-split", "kill-count", "kill-window", "kill-join", "kill-sink")
 
 
 class Goal(NamedTuple):
@@ -82,7 +82,9 @@ class ChaosOutcome:
     def whole(self) -> bool:
         """Whether every fault that can be had here happened, or the user named a file for whatever there is."""
         happened = {episode.fault for episode in self.episodes}
-        return self.options.report_asked or happened | set(self.skipped) >= {fault.name for fault in FAULTS}
+        return self.options.report_asked or happened | set(self.skipped) >= {
+            fault.name for fault in faults_of(self.options.subject)
+        }
 
     def rows(self) -> list[Row]:
         """By fault, in the order of the list of faults; at last what fell between them."""

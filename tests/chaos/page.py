@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.topology.config import GUARANTEES
+from tests.chaos.subject import ALL_STREAMS, WORD_COUNT
 
 _INTRODUCTION: Final = """\
 # What happens when things die
@@ -17,9 +18,10 @@ _INTRODUCTION: Final = """\
 Written by `./run chaos`; do not edit.
 
 Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
-anchors to both branches, fed by one `KafkaSpout` at a steady rate. Faults come in random order; the next one begins when
-all is as before. At the end plain Kafka clients, which know nothing of kstorm, read every topic, and what came out is
-compared with what was sent in."""
+anchors to both branches, fed by one `KafkaSpout` at a steady rate. Streams (`--topology all`) are Trident's word count, a sliding
+window of event time, a `JoinBolt` within such a window and Trident's join over all that ever came, as branches of one spout.
+Faults come in random order; the next one begins when all is as before. At the end plain Kafka clients, which know nothing of
+kstorm, read every topic, and what came out is compared with what was sent in."""
 
 _COLUMNS: Final = """\
 *messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
@@ -48,6 +50,13 @@ class Summary:
     """What must not be, a sentence each."""
     faults: dict[str, str]
     """What each fault does."""
+    topology: str = WORD_COUNT
+    """What was broken."""
+
+    @property
+    def place(self) -> str:
+        """Under which name it is kept."""
+        return self.guarantee if self.topology == WORD_COUNT else "streams"
 
 
 def write_page(summary: Summary, page: Path) -> None:
@@ -56,12 +65,12 @@ def write_page(summary: Summary, page: Path) -> None:
 
 
 def renew_page(summary: Summary, page: Path) -> None:
-    """Keep this run in the place of the last one with its guarantee, and make the page of all that are kept."""
+    """Keep this run in the place of the last one with its guarantee, or of streams, and make the page of all that are kept."""
     kept = page.with_suffix("")
     kept.mkdir(exist_ok=True)
-    place = kept / f"{summary.guarantee}.json"
+    place = kept / f"{summary.place}.json"
     place.write_text(json.dumps(asdict(summary), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    places = [kept / f"{guarantee}.json" for guarantee in GUARANTEES]
+    places = [kept / f"{guarantee}.json" for guarantee in (*GUARANTEES, "streams")]
     _write([Summary(**json.loads(each.read_text(encoding="utf-8"))) for each in places if each.exists()], page)
 
 
@@ -71,8 +80,9 @@ def _write(summaries: Sequence[Summary], page: Path) -> None:
 
 def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
     yield from (_INTRODUCTION, "")
-    if len(summaries) > 1:
-        yield from ("## Side by side", "", *_side_by_side(summaries), "")
+    counted = [summary for summary in summaries if summary.topology == WORD_COUNT]
+    if len(counted) > 1:
+        yield from ("## Side by side", "", *_side_by_side(counted), "")
     for summary in summaries:
         yield from (f"## {_named(summary)}", "", *(f"* {line}" for line in summary.circumstances), "")
         yield from (*(f"* {goal}" for goal in summary.goals), "")
@@ -102,4 +112,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def _named(summary: Summary) -> str:
-    return summary.guarantee.replace("_", " ").capitalize()
+    kept = summary.guarantee.replace("_", " ")
+    if summary.topology == WORD_COUNT:
+        return kept.capitalize()
+    streams = "Streams" if summary.topology == ALL_STREAMS else f"Streams ({summary.topology})"
+    return f"{streams}, {kept}"

@@ -4,11 +4,10 @@ import random
 from typing import Final
 
 from kstorm.errors import KstormError, TupleTooLargeError
-from tests.chaos.audit import Parted
 from tests.chaos.faults import Fault, Hold, Steps, Until
 from tests.chaos.feed import VOCABULARY
-from tests.chaos.stage import PARTITIONS, Stage
-from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE
+from tests.chaos.stage import Stage
+from tests.chaos.topology import LARGE, LARGE_BYTES, PARTITIONS, RAISE, RETRIES, SOURCE
 
 _NO_FRAME: Final = b"\xc1 this is no frame"
 _NO_TEXT: Final = b"\xff\xfe this is no UTF-8"
@@ -17,9 +16,9 @@ _NO_TEXT: Final = b"\xff\xfe this is no UTF-8"
 def post_no_frame(stage: Stage, rng: random.Random) -> Steps:
     """A record on each kind of internal topic that is no frame."""
     topology = stage.processes.topology
-    topics = (topology.bolt_topic("split"), topology.bolt_topic("count"), topology.bolt_topic("joined"))
+    topics = [topology.bolt_topic(bolt) for bolt in stage.subject.framed]
     for topic in (*topics, topology.acker_topic, topology.completions_topic("messages")):
-        stage.post_poison(topic, _NO_FRAME, rng.randrange(2))
+        stage.post_poison(topic, _NO_FRAME, rng.randrange(topology.topics()[topic]))
     yield Hold(0)
 
 
@@ -31,14 +30,14 @@ def post_no_text(stage: Stage, rng: random.Random) -> Steps:
 
 def post_raising(stage: Stage, rng: random.Random) -> Steps:
     """A message that makes a bolt raise whenever it is replayed, or tried again."""
-    parted = Parted(frozenset({"join"}), (("check", True), ("join", True)))  # the join gives the other half up
-    stage.post_parted(SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), parted)
+    stage.post_parted(SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), stage.subject.raising)
     yield Hold(0)
 
 
 def post_large(stage: Stage, rng: random.Random) -> Steps:
     """A message that makes a bolt emit a value that no record can hold: the bolt's process says so."""
-    parted = Parted(frozenset({"word 1"}), (("split", False),))
+    parted = stage.subject.large
+    assert parted is not None
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
     yield Until(lambda: _says(stage, "split", TupleTooLargeError), "the error about the size is shown", 60)
 
@@ -46,7 +45,7 @@ def post_large(stage: Stage, rng: random.Random) -> Steps:
 def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
     """A message with a bad word between two good ones, which are counted with all others."""
     before, after = rng.sample(VOCABULARY, 2)
-    return f"{stage.new_id()} {before} {word} {after}".encode()
+    return stage.subject.bad(stage.new_id(), f"{before} {word} {after}").encode()
 
 
 def _says(stage: Stage, component: str, error: type[KstormError]) -> bool:
@@ -58,5 +57,10 @@ POISONS: Final = [
     Fault("poison-frame", "a record that is no frame on the topics of bolts, acker and spout", post_no_frame),
     Fault("poison-source", "a source record that cannot be decoded", post_no_text),
     Fault("poison-raise", f"a message on which a bolt always raises, tried {RETRIES} times more", post_raising),
-    Fault("poison-large", f"a message for which a bolt emits a value of {LARGE_BYTES / 1e6:.0f} MB", post_large),
+    Fault(
+        "poison-large",
+        f"a message for which a bolt emits a value of {LARGE_BYTES / 1e6:.0f} MB",
+        post_large,
+        fits=lambda subject: subject.large is not None,
+    ),
 ]

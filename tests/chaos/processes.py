@@ -6,13 +6,14 @@ from typing import Final
 
 from kstorm.local.cluster import Worker
 from tests.chaos.faults import Deed, Fault, Hold, Steps, Until
-from tests.chaos.stage import ROLES, Stage
+from tests.chaos.stage import Stage
+from tests.chaos.subject import Subject
 
 ASLEEP_SECS: Final = 10.0
 """Longer than the session of a consumer group (6 s)."""
 _STOP_SECS: Final = 40.0
+_ROLES: Final = ("spout", "split", "count", "window", "join", "sink", "acker")
 _SPREAD_SECS: Final = 8.0
-_SCALED: Final = ("split", "count", "join")
 
 
 def kill(role: str) -> Deed:
@@ -25,9 +26,16 @@ def kill(role: str) -> Deed:
     return deed
 
 
+def kill_together(stage: Stage, rng: random.Random) -> Steps:
+    """SIGKILL to one process of each role, as when a machine is lost; each is started again a second later."""
+    for role in stage.subject.roles:
+        stage.pick(role, rng).process.kill()
+    yield Hold(0)
+
+
 def sleep(stage: Stage, rng: random.Random) -> Steps:
     """SIGSTOP for longer than the session, then SIGCONT."""
-    process = stage.pick(rng.choice(list(ROLES)), rng).process
+    process = stage.pick(rng.choice(list(stage.subject.roles)), rng).process
     process.pause()
     try:
         yield Hold(ASLEEP_SECS)
@@ -37,7 +45,7 @@ def sleep(stage: Stage, rng: random.Random) -> Steps:
 
 def scale(stage: Stage, rng: random.Random) -> Steps:
     """More processes of a bolt, and fewer again."""
-    component = rng.choice(_SCALED)
+    component = rng.choice(stage.subject.scaled)
     before = len(stage.processes.of(component))
     stage.processes.scale(component, 3)
     try:
@@ -77,9 +85,16 @@ def _has_tasks(workers: list[Worker]) -> Callable[[], bool]:
     return spread
 
 
-KILLS: Final = [Fault(f"kill-{role}", f"SIGKILL to a process of the {role}", kill(role)) for role in ROLES]
+def _has(role: str) -> Callable[[Subject], bool]:
+    return lambda subject: role in subject.roles
+
+
+KILLS: Final = [
+    Fault(f"kill-{role}", f"SIGKILL to a process of the {role}", kill(role), fits=_has(role)) for role in _ROLES
+]
 PROCESS_FAULTS: Final = [
     *KILLS,
+    Fault("kill-together", "SIGKILL to a process of each role at once, as when a machine is lost", kill_together),
     Fault("sleep", f"SIGSTOP to a process for {ASLEEP_SECS:.0f} s, longer than its session; then SIGCONT", sleep),
     Fault("scale", "a bolt is scaled to three processes and back", scale),
     Fault("rolling-restart", "each process is stopped by SIGTERM and started again, one after the other", roll),

@@ -13,10 +13,11 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.errors import raise_first_error
-from tests.chaos.audit import Letter, OffsetSeen, Record, RecordPlace
+from tests.chaos.findings import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 
 _SILENCE_SECS: Final = 30.0
+_GATHER_SECS: Final = 0.1  # a partition has fewer records than are asked for, so that this is waited out
 _LOOK_SECS: Final = 1.0
 _ANSWER_SECS: Final = 3.0
 _STOP_SECS: Final = 5.0
@@ -98,7 +99,7 @@ def _id_of(value: bytes) -> str:
 def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterator[Record]:
     heard, reached = time.monotonic(), 0
     while reached < end:
-        messages = consumer.consume(5000, 1.0)
+        messages = consumer.consume(5000, _GATHER_SECS)
         if messages:
             heard = time.monotonic()
         elif time.monotonic() - heard > _SILENCE_SECS:

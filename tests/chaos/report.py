@@ -55,6 +55,7 @@ def sum_up(outcome: ChaosOutcome) -> Summary:
         list(_sums(outcome)),
         outcome.faults(),
         {row.fault: row.says for row in rows if row.runs},
+        outcome.options.topology,
     )
 
 
@@ -82,6 +83,8 @@ def _sums(outcome: ChaosOutcome) -> Iterator[str]:
         f"{found.letters} of {outcome.poison} bad records are in the dead letters; {len(found.given_up)} good messages are."
     )
     why = "" if outcome.options.exactly_once else ", since replays count again"
+    if outcome.options.subject.once_only:
+        yield f"Late tuples, each told once and in none of its windows: {found.late:,}."
     yield f"Last counts below the truth: {len(found.short)} words; above it{why}: by {found.over:,} in all."
     yield (
         f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} too high; "

@@ -6,6 +6,7 @@ report. Whatever happens, what was started is stopped, and what was broken is me
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -17,20 +18,22 @@ from kstorm.errors import KstormError, LocalError
 from kstorm.local.audit import Audit, Audited
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.view import LiveView
-from tests.chaos.audit import ChaosFindings, audit
 from tests.chaos.course import Course
-from tests.chaos.feed import Feed, last_messages
+from tests.chaos.evidence import Evidence
+from tests.chaos.feed import Feed, Posted
+from tests.chaos.findings import ChaosFindings
 from tests.chaos.options import ChaosOptions
 from tests.chaos.outcome import ChaosOutcome, Episode
 from tests.chaos.page import renew_page, write_page
 from tests.chaos.reading import OffsetWatch, TopicReader
 from tests.chaos.report import print_outcome, sum_up
-from tests.chaos.stage import OFFSETS_PATH, PARTITIONS, Stage, open_stage, post_all
-from tests.chaos.topology import JOINED, SOURCE, WORDS
+from tests.chaos.stage import Stage, open_stage, post_all
+from tests.chaos.topology import PARTITIONS, SOURCE
 
 _LOOK_SECS: Final = 0.2
 _READY_SECS: Final = 240.0
 _FINISH_SECS: Final = 180.0
+_OUTPUT_SECS: Final = 60.0
 
 
 class Chaos:
@@ -61,31 +64,29 @@ class Chaos:
     def _break_and_audit(self) -> tuple[ChaosFindings, int, Audited]:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
-        opened = open_stage(self._directory, options.message_timeout_secs, options.guarantee, options.brokers)
+        subject = options.subject
+        opened = open_stage(subject, self._directory, options.message_timeout_secs, options.guarantee, options.brokers)
         with opened as stage, ExitStack() as stack:
             stage.processes.wait_ready(_READY_SECS)
             positions_at = stage.kafka.bootstrap if options.exactly_once else ""
-            offsets = OffsetWatch(stage.zookeeper.connect, OFFSETS_PATH, PARTITIONS, positions_at)
+            offsets = OffsetWatch(stage.zookeeper.connect, subject.offsets_path, PARTITIONS, positions_at)
             stack.callback(offsets.stop)
             offsets.start()
-            feed = Feed(stage.kafka.bootstrap, self._options.rate)
+            feed = Feed(stage.kafka.bootstrap, options.rate, subject.message)
             stack.callback(feed.give_up)
             view = stack.enter_context(LiveView(self._console, self._options.messages))
             Course(self._options, stage, feed, view, self._say, self._episodes, self._skipped).run()
             self._say(f"{feed.produced:,} messages are out; waiting until all are finished")
             reader = TopicReader(stage.kafka.bootstrap)
             self._await_end(offsets, reader)
-            last = last_messages()
-            post_all(
-                stage.kafka.bootstrap,
-                SOURCE,
-                [(text.encode(), number % PARTITIONS) for number, text in enumerate(last)],
-            )
+            last = subject.last(feed.produced, options.rate)
+            post_all(stage.kafka.bootstrap, SOURCE, [(each.text.encode(), each.partition) for each in last])
             self._await_end(offsets, reader)
+            self._await_outputs(reader, stage, last)
             self._say("stopping the processes; then the audit reads every topic")
             stage.processes.stop()
             offsets.look()
-            findings = self._audit(reader, stage, offsets, {text.split()[0] for text in last})
+            findings = self._audit(reader, stage, last, offsets)
             return findings, len(stage.poison) + len(stage.parted), self._account(stage)
 
     def _await_end(self, offsets: OffsetWatch, reader: TopicReader) -> None:
@@ -100,18 +101,30 @@ class Chaos:
                 return
             time.sleep(_LOOK_SECS)
 
-    def _audit(self, reader: TopicReader, stage: Stage, offsets: OffsetWatch, last: set[str]) -> ChaosFindings:
+    def _await_outputs(self, reader: TopicReader, stage: Stage, last: Sequence[Posted]) -> None:
+        """Until nothing is missing: windows end by the clock, after the spout has finished. What never comes, the audit tells."""
+        deadline = time.monotonic() + _OUTPUT_SECS
+        while (found := self._audit(reader, stage, last)).lost or found.short:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_LOOK_SECS)
+
+    def _audit(
+        self, reader: TopicReader, stage: Stage, last: Sequence[Posted], offsets: OffsetWatch | None = None
+    ) -> ChaosFindings:
+        """Without `offsets` nothing is said of these."""
         try:
-            return audit(
-                list(reader.records(SOURCE)),
-                reader.records(WORDS),
-                reader.records(JOINED),
-                reader.letters(stage.processes.topology.dead_letters_topic),
-                poison=set(stage.poison),
-                parted=stage.parted,
-                last=last,
-                offsets=offsets.seen,
-                ends=reader.ends(SOURCE),
+            return self._options.subject.audit(
+                Evidence(
+                    list(reader.records(SOURCE)),
+                    reader.records,
+                    list(reader.letters(stage.processes.topology.dead_letters_topic)),
+                    poison=set(stage.poison),
+                    parted=stage.parted,
+                    last={each.id for each in last},
+                    offsets=[] if offsets is None else offsets.seen,
+                    ends={} if offsets is None else reader.ends(SOURCE),
+                )
             )
         except ValueError as error:
             raise LocalError(f"the audit cannot finish: {error}") from error

@@ -19,36 +19,13 @@ from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.topology import ACKER_COMPONENT
-from tests.chaos.audit import Parted, RecordPlace
 from tests.chaos.brokers import Brokers, open_brokers
+from tests.chaos.findings import Parted, RecordPlace
 from tests.chaos.proxy import Proxy
-from tests.chaos.topology import (
-    GUARANTEE_VARIABLE,
-    JOINED,
-    NAME,
-    REFERENCE,
-    SOURCE,
-    TIMEOUT_VARIABLE,
-    WORDS,
-    ZK_ROOT,
-    topology,
-)
+from tests.chaos.subject import Subject
+from tests.chaos.topology import GUARANTEE_VARIABLE, PARTITIONS, SOURCE, TIMEOUT_VARIABLE
 
-PARTITIONS: Final = 6
 SINK_PARTITIONS: Final = 4
-OFFSETS_PATH: Final = f"{ZK_ROOT}/{NAME}"
-ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "spout": ("messages",),
-    "split": ("split",),
-    "count": ("count",),
-    "join": ("join",),
-    "sink": ("words", "joined"),
-    "acker": (ACKER_COMPONENT,),
-}
-"""What a user calls the parts, and the components that they are."""
-
-_BEHIND_PROXY: Final = ("messages-0", "split-0", "count-0", "join-0", "words-0", "acker-0")
-_SMALL_DISK: Final = "count-1"
 _SMALL_DISK_BYTES: Final = 96 << 20
 _POST_SECS: Final = 60.0
 
@@ -57,6 +34,7 @@ _POST_SECS: Final = 60.0
 class Stage:
     """Everything that a fault may act upon."""
 
+    subject: Subject
     directory: Path
     kafka: Brokers
     zookeeper: EmbeddedZooKeeper
@@ -84,7 +62,7 @@ class Stage:
 
     def pick(self, role: str, rng: random.Random) -> Worker:
         """A process of a role."""
-        return rng.choice([worker for component in ROLES[role] for worker in self.processes.of(component)])
+        return rng.choice([worker for component in self.subject.roles[role] for worker in self.processes.of(component)])
 
     def data_of(self, worker: Worker) -> Path:
         """The folder of a process's RocksDB."""
@@ -130,42 +108,45 @@ def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> li
 
 
 @contextmanager
-def open_stage(directory: Path, timeout_secs: float, guarantee: str, brokers: int = 1) -> Iterator[Stage]:
+def open_stage(
+    subject: Subject, directory: Path, timeout_secs: float, guarantee: str, brokers: int = 1
+) -> Iterator[Stage]:
     """Start servers and processes; whatever happens, end them. `timeout_secs` is the message timeout, `guarantee` is the
     topology's."""
-    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"  # the processes inherit all three
+    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"  # the processes inherit all of these
     os.environ[GUARANTEE_VARIABLE] = guarantee
     os.environ["KSTORM_REPLICATION_FACTOR"] = f"{brokers}"
+    os.environ.update(subject.environment)
     with ExitStack() as stack:
-        proxies = {name: stack.enter_context(Proxy()) for name in _BEHIND_PROXY if brokers == 1}
+        proxies = {name: stack.enter_context(Proxy()) for name in subject.behind_proxy if brokers == 1}
         detours = {_listener(name): proxy.address for name, proxy in proxies.items()}
         zookeeper = stack.enter_context(EmbeddedZooKeeper(directory))
         kafka = stack.enter_context(open_brokers(directory, brokers, detours))
         for name, proxy in proxies.items():
             proxy.target = kafka.all[0].listener_port(_listener(name))
         settings = Settings(
-            topology=REFERENCE,
+            topology=subject.reference,
             bootstrap_servers=kafka.bootstrap,
             zookeeper=zookeeper.connect,
             replication_factor=kafka.replicas,
         )
-        for topic, partitions in ((SOURCE, PARTITIONS), (WORDS, SINK_PARTITIONS), (JOINED, SINK_PARTITIONS)):
+        for topic, partitions in ((SOURCE, PARTITIONS), *((sink, SINK_PARTITIONS) for sink in subject.sinks)):
             create_topic(settings, topic, partitions, {"message.timestamp.type": "LogAppendTime"})
         processes = LocalProcesses(
-            topology(),
-            REFERENCE,
+            subject.topology(),
+            subject.reference,
             kafka.bootstrap,
             zookeeper.connect,
             directory,
             environment_of={name: {"KSTORM_BOOTSTRAP_SERVERS": proxy.address} for name, proxy in proxies.items()},
         )
         ensure_topics(processes.topology, settings)
-        reason = stack.enter_context(_small_disk(processes.data_directory(_SMALL_DISK)))
+        reason = stack.enter_context(_small_disk(processes.data_directory(subject.small_disk)))
         stack.callback(processes.kill)
         processes.start()
-        small = None if reason else next(worker for worker in processes.workers if worker.name == _SMALL_DISK)
+        small = None if reason else next(worker for worker in processes.workers if worker.name == subject.small_disk)
         once = processes.topology.config.exactly_once
-        yield Stage(directory, kafka, zookeeper, processes, proxies, small, reason, exactly_once=once)
+        yield Stage(subject, directory, kafka, zookeeper, processes, proxies, small, reason, exactly_once=once)
 
 
 def _listener(name: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.stage import ROLES
+from tests.chaos.subject import SUBJECTS, WORD_COUNT
 from tests.command import started
 
 LONG = 480  # three minutes on a machine that has nothing else to do
@@ -17,7 +17,7 @@ def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
     with started("tests.chaos", "--short", "--report", page, home=tmp_path) as chaos:
         assert chaos.process.wait(LONG) == 0, chaos.said
     rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| kill-")]
-    assert [row[0] for row in rows] == [f"| kill-{role}" for role in ROLES]
+    assert [row[0] for row in rows] == [f"| kill-{role}" for role in SUBJECTS[WORD_COUNT].roles]
     for _, runs, messages, lost, *_ in rows:
         assert (runs, lost) == ("1", "0")
         assert int(messages.replace(",", "")) > 0

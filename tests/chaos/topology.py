@@ -43,6 +43,8 @@ TIMEOUT_VARIABLE: Final = "KSTORM_CHAOS_TIMEOUT_SECS"
 GUARANTEE_VARIABLE: Final = "KSTORM_CHAOS_GUARANTEE"
 """The environment variable with `topology_processing_guarantee`."""
 SOURCE: Final = "chaos-messages"
+PARTITIONS: Final = 6
+"""Of the source topic."""
 WORDS: Final = "chaos-words"
 JOINED: Final = "chaos-joined"
 RAISE: Final = "!raise"

@@ -69,6 +69,14 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
     assert "Its topics (wordcount.*) and its offsets in ZooKeeper stay" in notes("prod")
 
 
+def test_how_the_state_is_asked(notes: Notes) -> None:
+    """Of each bolt that keeps one, where it may be; and which Secret has the token."""
+    text = notes("dev", "stateQueries.enabled=true", "stateQueries.existingSecret.name=ask")
+    said = "    kstorm state scan hello count --namespace words    # with the token of the Secret ask in KSTORM_STATE_TOKEN\n"
+    assert text.count("kstorm state scan") == text.count(said) == 1
+    assert "kstorm state" not in notes("dev")
+
+
 def test_a_prometheus_that_is_not_let_in_is_told_of(notes: Notes) -> None:
     """It would see nothing, and nobody would know why."""
     line = "Metrics are for this namespace alone. Name a Prometheus of another one in networkPolicy.metricsFrom."

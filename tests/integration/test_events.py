@@ -36,7 +36,7 @@ def kstorm(
 def test_who_has_done_what_and_how_it_ended(
     kafka: EmbeddedKafka, topic_prefix: str, client: KazooClient, kstorm: Command
 ) -> None:
-    """A drain that takes too long as well; `kill` ends with `forget`, in a pod."""
+    """A drain that takes too long as well; `kill` ends with `forget` in a pod, `scale` with `note`."""
     letters = Letters(kafka, topic_prefix)
     for verb in ("deactivate", "activate"):
         assert kstorm(verb) == 0
@@ -45,12 +45,14 @@ def test_who_has_done_what_and_how_it_ended(
     assert kstorm("drain", "--timeout", "0") == 3
     client.delete(report_path(topic_prefix, report))
     assert kstorm("forget") == 0
+    assert kstorm("note", "scale", "--what=count=2", "--outcome=count: 1 → 2") == 0
     write_topic(letters.settings, f"{topic_prefix}.__events", [(None, b"no event"), (None, None)])
     found = list(read_events(letters.settings, topic_prefix))
     assert [(event.who, event.verb) for event in found] == [
-        ("anna@laptop", verb) for verb in ("deactivate", "activate", "drain", "kill")
+        ("anna@laptop", verb) for verb in ("deactivate", "activate", "drain", "kill", "scale")
     ]
-    assert [event.outcome == "done" for event in found] == [True, True, False, True]
+    assert [event.outcome == "done" for event in found] == [True, True, False, True, False]
+    assert (found[4].what, found[4].outcome) == ("count=2", "count: 1 → 2")
     assert "still has 7 trees in flight" in found[2].outcome
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 from examples import diamond as diamonds
@@ -35,13 +34,12 @@ from kstorm.trident import (
     MapFactory,
     OpaqueMap,
     OpaqueTridentKafkaSpout,
-    SqlMap,
     TransactionalMap,
     TridentKafkaConfig,
     TridentTopology,
     kstorm_state,
 )
-from tests.integration.postgres import connect
+from tests.integration.databases import backing
 
 
 def _config() -> Config:
@@ -217,11 +215,11 @@ def streams() -> Topology:
 
 
 def outside() -> Topology:
-    """Words counted in the PostgreSQL at the port `KSTORM_TEST_POSTGRES`, by the state that `KSTORM_TEST_STATE` names."""
+    """Words counted in the database `KSTORM_TEST_DATABASE`, by the state that `KSTORM_TEST_STATE` names."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
     topology = TridentTopology(name)
     config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
-    database = SqlMap(partial(connect, int(os.environ["KSTORM_TEST_POSTGRES"])), "counts", parameter="%s", blob="BYTEA")
+    database = backing(os.environ["KSTORM_TEST_DATABASE"])
     states: dict[str, type[MapFactory]] = {"opaque": OpaqueMap, "transactional": TransactionalMap}
     words = topology.new_stream("sentences", OpaqueTridentKafkaSpout(config)).parallelism_hint(1, tasks=2)
     words = words.each(Fields("str"), str.split, Fields("word")).name("split")

@@ -5,6 +5,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kstorm.errors import FrameError
+from kstorm.printable import printable
 
 R = TypeVar("R")
 
@@ -27,3 +28,9 @@ def encodable(text: str) -> str:
 def readable(text: str) -> str:
     """What anybody may have written, of bounded length: cut to 2000 characters."""
     return encodable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def graphviz(text: str) -> str:
+    """As Graphviz reads it, in quotes: lines stay lines, and a terminal obeys none of it."""
+    shown = printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{shown}"'

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from kstorm.cli.__main__ import main
+from kstorm.cli.prepare import compare
 from kstorm.cli.shape import parse_shape, shape_of
+from kstorm.errors import ConfigError
 from kstorm.kafka.ends import sinks_of, sources_of
 from kstorm.runtime.service.settings import load_topology
 
@@ -165,6 +167,13 @@ def test_values_that_do_not_fit(capsys: pytest.CaptureFixture[str], change: dict
     assert code == 2
     assert complaint in said
     assert "Write them anew by `kstorm values shaped:topology`" in said
+
+
+def test_a_yaml_file_is_named_as_it_is_called_elsewhere() -> None:
+    """Its folder is one of the pod."""
+    said, code = (parse_shape(json.dumps({**OF_HELLO, "ackerTasks": tasks})) for tasks in (3, 4))
+    with pytest.raises(ConfigError, match=r"Write them anew by `kstorm values hello\.yaml`"):
+        compare("/etc/kstorm/topology/hello.yaml", said, code)
 
 
 @pytest.mark.parametrize(

@@ -229,11 +229,43 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, "give the token"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
+    [(401, "a token is needed: name its file"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
 )
 def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
     bolt.refusal = status, error
-    assert kstorm("state", "get", "wordcount", "count", "the") == (2, "", f"kstorm: wordcount: {error}\n")
+    code, told, said = kstorm("state", "get", "wordcount", "count", "the")
+    assert (code, told, said.count("\n")) == (2, "", 1)
+    assert said.startswith(f"kstorm: wordcount: {error}")
+
+
+def test_another_token_is_told(bolt: Bolt) -> None:
+    """In the words of who gave one, and not of HTTP."""
+    bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
+    with pytest.raises(ControlError, match="the token that was given is another one than its services have: name"):
+        client(token=TOKEN).get("count", "the")
+
+
+def test_a_pod_without_an_address_is_one_that_does_not_answer(bolt: Bolt, kstorm: Command) -> None:
+    """It was deleted, and the one in its place is being made: Kubernetes calls the question a bad one then."""
+    task = bolt.put("the", 3)
+    asking, silent = client(), {f"wc-count-{(task - FIRST) % 2}"}
+    answer, asked = bolt.answer, list[str]()
+
+    def unless_made(name: str, page: str, query: Mapping[str, str]) -> tuple[int, Any] | None:
+        if name not in silent:
+            return answer(name, page, query)
+        asked.append(page)
+        if len(asked) == 5:
+            silent.clear()
+        return 400, {"kind": "Status", "code": 400, "message": "address not allowed"}
+
+    bolt.cluster.on_page = unless_made
+    assert asking.get("count", "the") == 3
+    assert len(asked) == 5
+    silent.add("wc-count-0")
+    asked.clear()
+    assert kstorm("topology", "status", "wordcount")[0] == 0
+    assert "status" in asked
 
 
 def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:
@@ -336,6 +368,62 @@ def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
     assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path / "runs"))[0] == 0
     assert kstorm("state", "get", "hello", "count", "the", "--runs", str(tmp_path))[0] == 2
     assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path), "-n", "x")[0] == 2
+
+
+def test_follow_all_gives_the_keys_that_change(local: Bolt) -> None:
+    """All at first; then one that is new, one that has another value, and one that is gone, which a limit may only hide."""
+    local.put("a", 1), local.put("b", 1), local.put("x", 1)
+    changes = client().follow_all("count", every=0.01)
+    assert {each.key: each.read() for each in next(changes)} == {"a": 1, "b": 1, "x": 1}
+    local.offsets = {"wc-count-0": 7, "wc-count-1": 7}  # a checkpoint that has changed nothing
+    seen = len(local.asked)
+
+    def later() -> None:
+        if len(local.asked) == seen + 12:  # not at the first look, which is of four tasks
+            local.put("a", 2), local.put("c", 1)
+        if len(local.asked) == seen + 24:
+            local.put("d", 1)
+
+    local.on_asked = later
+    changed: dict[str, Any] = {}
+    while "d" not in changed:
+        changed |= {each.key: each.read() for each in next(changes)}
+    assert changed == {"a": 2, "c": 1, "d": 1}
+    for row in local.rows:
+        row.pop("b", None)
+    (gone,) = next(changes)
+    assert (gone.key, gone.there) == ("b", False)
+    limited = client().follow_all("count", limit=2, every=0.01)
+    first = [each.key for each in next(limited)]
+    local.put(first[0], 3)
+    assert [(each.key, each.read()) for each in next(limited)] == [(first[0], 3)]
+    for row in local.rows:
+        row.pop(first[0], None)
+    assert all(each.there for each in next(limited))
+
+
+def test_a_scan_is_followed(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line a key; and objects."""
+    task = bolt.put("the", 3)
+    found = client().scan("count")
+    (the,) = found
+    gone = msgspec.structs.replace(the, value=msgspec.UNSET)
+
+    def follow_all(*_: Any, **__: Any) -> Iterator[list[Any]]:
+        yield [the]
+        yield [gone]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StateClient, "follow_all", follow_all)
+    code, told, _ = kstorm("state", "scan", "wordcount", "count", "--follow")
+    lines = told.splitlines()
+    assert code == 0
+    assert [line[10:] for line in lines] == [
+        f"the  3  (count:{task}, offset 6, 10:29:01 UTC)",
+        f"the  no such key  (count:{task}, offset 6, 10:29:01 UTC)",
+    ]
+    told = kstorm("state", "scan", "wordcount", "count", "--follow", "--json")[1]
+    assert [json.loads(line).get("value") for line in told.splitlines()] == [3, None]
 
 
 def test_follow_gives_each_change(local: Bolt) -> None:

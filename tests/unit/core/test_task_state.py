@@ -301,7 +301,7 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["put", "delete", "checkpoint", "take"]),
+            st.sampled_from(["put", "delete", "checkpoint", "take", "look"]),
             st.text("abß\U0001f404/", max_size=3),
             st.integers(0, 9),
         ),
@@ -323,7 +323,34 @@ def test_a_range_is_what_a_sorted_dict_would_give(changes: Any, start: str, end:
             truth.pop(key, None)
         elif kind == "checkpoint":
             table.checkpoint(state)
+        elif kind == "look":
+            assert dict(state.range()) == truth
         else:
             table.write(state.take_changes())
     expected = [(key, truth[key]) for key in sorted(truth) if start <= key and (end is None or key < end)]
     assert list(state.range(start, end)) == expected
+
+
+def test_ranges_between_changes_cost_no_more_with_many_of_them() -> None:
+    """Each looks at few keys, whatever was changed before: the keys are sorted once, and new ones are put in their places."""
+    looked = 0
+
+    class Counted(str):
+        def __lt__(self, other: str) -> bool:
+            nonlocal looked
+            looked += 1
+            return str.__lt__(self, other)
+
+    table = Table()
+    state = table.state()
+    for number in range(5000):
+        state.put(Counted(f"{number:05d}"), number)
+    assert next(state.range("03000"))[1] == 3000
+    looked = 0
+    for number in range(5000, 5200):
+        state.put(Counted(f"{number:05d}"), number)
+        assert next(state.range(f"{number:05d}"))[1] == number
+    assert looked < 200 * 40
+    for number in range(9000, 9500):
+        state.put(Counted(f"{number:05d}"), number)
+    assert [value for _, value in state.range("05198", "09002")] == [5198, 5199, 9000, 9001]

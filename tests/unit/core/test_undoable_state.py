@@ -237,3 +237,17 @@ def _copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copy(one) for key, one in value.items()}
     return list(value) if isinstance(value, list) else value
+
+
+def test_a_range_after_changes_that_were_taken_back() -> None:
+    """The keys that it has put in order are not those of changes that are no more."""
+    made = table(a=1)
+    made.state.put("b", 2)
+    assert list(made.state.range()) == [("a", 1), ("b", 2)]
+    made.fail()
+    made.state.put("c", 3)
+    assert list(made.state.range()) == [("a", 1), ("c", 3)]
+    made.state.delete("a")
+    assert list(made.state.range()) == [("c", 3)]
+    made.fail()
+    assert list(made.state.range()) == [("a", 1)]

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Self
 
+from kstorm.kafka import KafkaHosts, SchemeAsMultiScheme, StringScheme
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -19,6 +20,13 @@ from kstorm.topology import (
     TopologyBuilder,
     TopologyContext,
     Tuple,
+)
+from kstorm.trident import (
+    Count,
+    OpaqueTridentKafkaSpout,
+    TridentKafkaConfig,
+    TridentTopology,
+    kstorm_state,
 )
 from kstorm.windows import TupleWindow, WindowedBolt
 
@@ -43,6 +51,15 @@ class TestWordSpout(Spout):
         if self._left:
             number, item = self._left.pop(0)
             self.collector.emit([item], message_id=number)
+
+
+class Streams(TestWordSpout):
+    """Declares a stream that is direct, and one that is late."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+        declarer.declare_stream("late", "word")
+        declarer.declare_stream("to-one", "word", direct=True)
 
 
 class SentenceSpout(TestWordSpout):
@@ -166,6 +183,7 @@ class TestBolt(LogInfoBolt):
         self.classes: list[str] = []
         self.durations: list[timedelta] = []
         self.time_len_set: timedelta | None = None
+        self.weight: float | None = None
         self.level: Any = None
 
     def with_foo(self, foo: str) -> None:
@@ -191,6 +209,9 @@ class TestBolt(LogInfoBolt):
 
     def set_time_len(self, duration: timedelta) -> None:
         self.time_len_set = duration
+
+    def set_weight(self, weight: float | None) -> None:
+        self.weight = weight
 
     @classmethod
     def new_instance(cls, te: TestEnum = TestEnum.FOO) -> Self:
@@ -238,8 +259,20 @@ class Configured:
         self.args = args
         self.told: dict[str, Any] = {}
 
+    @classmethod
+    def made_of(cls, one: Any) -> Self:
+        return cls(one)
+
     def tell(self, name: str, value: Any) -> None:
         self.told[name] = value
+
+
+class Shortening(LogInfoBolt):
+    """Passes on what is left of a word without its first letter."""
+
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
+        if len(tuple[0]) > 1:
+            collector.emit([tuple[0][1:]])
 
 
 class ConfiguredBolt(LogInfoBolt, Configured):
@@ -266,6 +299,24 @@ class ColumnFields:
         self.fields = Fields(names)
 
 
+class FieldSelector:
+    """Which field of a tuple is written."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class StatementBuilder:
+    """As of Storm's Cassandra bolt: its fields are bound one after the other."""
+
+    def __init__(self, statement: str) -> None:
+        self.statement = statement
+        self.bound: list[str] = []
+
+    def bind(self, *selectors: FieldSelector) -> None:
+        self.bound += [each.name for each in selectors]
+
+
 def simple_topology(prefix: str, suffix: str, config: Mapping[str, Any] | Config) -> Topology:
     """Code that wires a topology, as Storm's `SimpleTopologySource`."""
     assert isinstance(config, Config)
@@ -281,6 +332,18 @@ def named_topology(name: str, config: Config) -> Topology:
     builder.set_spout("sentence-spout", TestWordSpout())
     builder.set_bolt("log", LogInfoBolt()).shuffle_grouping("sentence-spout")
     return builder.build()
+
+
+def trident_topology(name: str, config: Config) -> Topology:
+    """Streams in place of spouts and bolts."""
+    source = TridentKafkaConfig(KafkaHosts(), "sentences")
+    source.scheme = SchemeAsMultiScheme(StringScheme())
+    topology = TridentTopology(name, config)
+    sentences = topology.new_stream("sentences", OpaqueTridentKafkaSpout(source))
+    words = sentences.flat_map(str.split, Fields("word"))
+    counts = words.group_by(Fields("word")).persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+    counts.new_values_stream().to_kafka("counts", key="word")
+    return topology.build()
 
 
 def no_topology() -> str:

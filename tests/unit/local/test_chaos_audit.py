@@ -5,7 +5,8 @@ from zlib import crc32
 
 import pytest
 
-from tests.chaos.audit import NEVER, Duplicate, Letter, OffsetSeen, Parted, Record, RecordPlace, audit
+from tests.chaos.audit import audit
+from tests.chaos.findings import NEVER, Duplicate, Letter, OffsetSeen, Parted, Record, RecordPlace
 
 TEXTS = ["m0 to be or not to be", "m1 be quick", "m2 to"]
 POISON = RecordPlace("in", 1, 1)

@@ -7,8 +7,8 @@ import pytest
 
 from kstorm.errors import ConfigError
 from tests.chaos.faults import draw
-from tests.chaos.options import FAULTS, ChaosOptions, parse
-from tests.chaos.stage import ROLES
+from tests.chaos.options import FAULTS, ChaosOptions, faults_of, parse
+from tests.chaos.subject import SUBJECTS, WORD_COUNT
 from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
 
@@ -52,9 +52,9 @@ def test_what_one_fault_draws_does_not_change_the_next() -> None:
 def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
     """A full one draws from all, and writes the page of the docs."""
     short, full = asked("--short"), asked()
-    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in ROLES]
+    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in SUBJECTS[WORD_COUNT].roles]
     assert short.report is None
-    assert list(full.faults) == FAULTS
+    assert list(full.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert full.report is not None
     assert full.report.parts[-2:] == ("docs", "reliability.md")
     assert asked("--faults", "sleep").report is None
@@ -83,7 +83,7 @@ def test_exactly_once_draws_from_all_faults() -> None:
     """Its command asks for the same again."""
     options = asked("--guarantee", "exactly-once", "--seed", "7")
     assert options.guarantee == "exactly_once"
-    assert list(options.faults) == FAULTS
+    assert list(options.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert asked(*options.command.split()[2:]) == options
     assert not asked("--guarantee", "at-least-once").exactly_once
 
@@ -94,6 +94,39 @@ def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) ->
     assert not topology().config.exactly_once
     monkeypatch.setenv(GUARANTEE_VARIABLE, "exactly_once")
     assert topology().config.exactly_once
+
+
+@pytest.mark.parametrize("name", ["trident", "window", "join", "all"])
+def test_each_topology_has_the_faults_that_it_can_have(name: str) -> None:
+    """Roles, processes and bolts that are named are there; a short run kills each role once; it is processed exactly once."""
+    options = asked("--topology", name, "--seed", "7")
+    assert options.exactly_once
+    assert options.command == f"./run chaos --minutes 10 --seed 7 --topology {name}"
+    assert (options.report is not None) == (name == "all")
+    subject = options.subject
+    with pytest.MonkeyPatch.context() as patched:
+        for variable, value in subject.environment.items():
+            patched.setenv(variable, value)
+        built = subject.topology()
+    processes = {f"{spec.id}-{number}" for spec in built.components.values() for number in range(spec.parallelism)}
+    assert {*subject.behind_proxy} <= processes | {"acker-0"}
+    assert subject.small_disk in processes
+    assert {*subject.framed} == {spec.id for spec in built.bolts}
+    assert {*subject.scaled} <= {spec.id for spec in built.bolts}
+    assert {each for some in subject.roles.values() for each in some} == {*built.components, "__acker"}
+    assert {*subject.stateful} <= {*subject.roles}
+    short = asked("--topology", name, "--short")
+    assert {fault.name for fault in short.faults} == {f"kill-{role}" for role in subject.roles}
+    assert ("poison-large" in [fault.name for fault in options.faults]) == (name in ("trident", "all"))
+
+
+def test_streams_are_processed_exactly_once() -> None:
+    """At least once they cannot be."""
+    assert asked("--topology", "join", "--guarantee", "exactly-once").exactly_once
+    with pytest.raises(ConfigError, match="'join' is processed exactly once"):
+        asked("--topology", "join", "--guarantee", "at-least-once")
+    with pytest.raises(ConfigError, match="no fault 'kill-window' for this topology"):
+        asked("--faults", "kill-window")
 
 
 def test_an_unknown_fault_is_named() -> None:

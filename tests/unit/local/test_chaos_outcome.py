@@ -7,11 +7,12 @@ import pytest
 from rich.console import Console
 
 from kstorm.local.audit import Audited
-from tests.chaos.audit import ChaosFindings, Duplicate, Lost, RecordPlace
-from tests.chaos.options import FAULTS, ChaosOptions, parse
+from tests.chaos.findings import ChaosFindings, Duplicate, Lost, RecordPlace
+from tests.chaos.options import ChaosOptions, faults_of, parse
 from tests.chaos.outcome import BETWEEN, ChaosOutcome, Episode, Row
 from tests.chaos.page import renew_page, write_page
 from tests.chaos.report import print_outcome, sum_up
+from tests.chaos.subject import SUBJECTS, WORD_COUNT
 
 
 def options(*arguments: str) -> ChaosOptions:
@@ -104,7 +105,7 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
 
 def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
     """What cannot be had here does not count; a file that was asked for is always written."""
-    episodes = [episode(fault.name, 1, 2) for fault in FAULTS if fault.name != "disk-full"]
+    episodes = [episode(fault.name, 1, 2) for fault in faults_of(SUBJECTS[WORD_COUNT]) if fault.name != "disk-full"]
     assert outcome(ChaosFindings(), *episodes).whole
     assert not outcome(ChaosFindings(), *episodes[1:]).whole
     assert ChaosOutcome(options("--report", "r.md"), ChaosFindings(), [], {}, 0).whole
@@ -143,3 +144,20 @@ def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path)
     assert "met: duplicated: 0 of 0 outputs" in both
     renew_page(sum_up(outcome(ChaosFindings(), episode("sleep", 1, 2))), page)
     assert "| sleep | 0 | 0 | 0 | 0 | 2.0 | 2.0 |" in page.read_text()
+
+
+def test_the_page_of_the_docs_has_a_run_of_streams_beside_those(tmp_path: Path) -> None:
+    """In a part of its own, with the late tuples; the table side by side is of the word count."""
+    page = tmp_path / "reliability.md"
+    for arguments in ([], ["--guarantee", "exactly-once"], ["--topology", "all"]):
+        made = ChaosOutcome(options(*arguments), ChaosFindings(late=3), [episode("sleep", 1, 2)], {}, 0)
+        renew_page(sum_up(made), page)
+    said = page.read_text()
+    assert "| fault | lost, at least once | lost, exactly once | duplicated" in said
+    assert "## Streams, exactly once" in said
+    assert said.count("Late tuples, each told once and in none of its windows: 3.") == 1
+    assert {kept.name for kept in (tmp_path / "reliability").iterdir()} == {
+        "at_least_once.json",
+        "exactly_once.json",
+        "streams.json",
+    }

@@ -154,3 +154,15 @@ def test_what_cannot_be_read_says_nothing(tmp_path: Path, kept: bytes) -> None:
     store._store._dbs[0].put(faust_store._COPY_KEY, kept)
     assert store.copy(0) is None
     assert store.empty(0)
+
+
+def test_a_range_of_thousands_has_each_pair_once(tmp_path: Path) -> None:
+    """It is read in pieces that grow, from any key on."""
+    store = make(tmp_path)
+    store.open(0)
+    pairs = [(f"{number:05d}".encode(), b"x") for number in range(3000)]
+    store.write(0, pairs, COPY)
+    assert list(store.items(0)) == pairs
+    assert list(store.items(0, b"00007")) == pairs[7:]
+    assert list(store.items(0, b"01000", 5)) == pairs[1000:]
+    store.close(0)

@@ -153,7 +153,9 @@ def test_it_is_off_by_default(tmp_path: Path) -> None:
     async def ask(of: Asking) -> None:
         assert await of.get("count/the") == (
             403,
-            {"error": "nobody may ask for the state here: KSTORM_STATE_QUERIES is not true"},
+            {
+                "error": "nobody may ask for the state here: KSTORM_STATE_QUERIES is not true (stateQueries of the chart)"
+            },
         )
 
     asked(tmp_path, {}, ask)

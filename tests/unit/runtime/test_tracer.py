@@ -15,7 +15,7 @@ from kstorm.runtime.tracing.outlines import outline
 from kstorm.runtime.tracing.recent import Recent
 from kstorm.runtime.tracing.slowest import slowest
 from kstorm.runtime.tracing.tracer import Tracer
-from kstorm.runtime.tracing.trees import read_trees
+from kstorm.runtime.tracing.trees import Reading, read_trees
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import Bolt, Tuple
 from tests.unit.inspect.rebuilding import rebuilt, records, roots, topology
@@ -149,6 +149,28 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
         )
     assert len(read) == len({record[:3] for record in read})
     assert {record.timestamp for record in read} <= {at + more for at in begun.values() for more in (0, 10_000, 20_000)}
+
+
+@pytest.mark.parametrize("numbers", [[26, 27, 28, 29], [5, 27], range(len(SENTENCES))], ids=["late", "open", "all"])
+def test_open_trees_are_read_at_once(
+    told: tuple[Log, Any], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is as it is by itself. Of those that began in the last minute no record is read twice: what ackers heard is looked at
+    once for all, and tuples of one moment as well."""
+    log, shape = told
+    monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
+    everything = log.everything()
+    begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(roots(everything)) if number in numbers}
+    recent = Recent(log, shape.acker_topic, log.places(shape.acker_topic))
+    log.read_from.clear()
+    found = Reading(outline(shape), log, begun).read(3_600_000, recent=recent)
+    read = list(log.read_from)
+    assert found.keys() == begun.keys()
+    for root, tree in found.items():
+        whole = rebuilt(shape, everything, root)
+        assert (tree.outcome, tree.tuples.keys(), tree.proof) == (whole.outcome, whole.tuples.keys(), whole.proof)
+    if min(begun.values()) >= recent.since:
+        assert len(read) == len({record[:3] for record in read})
 
 
 def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kstorm.testing import FeederSpout, complete_topology
+from kstorm.testing import FeederSpout, LocalCluster, complete_topology
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Function, Stream, TridentCollector, TridentTopology, TridentTuple
+from kstorm.trident.batches import Batch
+from kstorm.trident.bolts import StepsBolt
+from kstorm.trident.steps import run_all
 
 Rows = Sequence[Sequence[Any]]
 
@@ -32,3 +35,27 @@ def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) 
     result = complete_topology(topology, {"in": rows})
     assert result.errors == []
     return result.emitted("out")
+
+
+def of_partition(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) -> list[list[Any]]:
+    """What the operations, which are done in one bolt, give of these tuples as one batch of one task."""
+    topology = wired(*fields, do=lambda stream: do(stream).name("out"))
+    bolt = topology.component("out").component
+    assert isinstance(bolt, StepsBolt)
+    found = run_all(bolt._steps, Batch.of_rows([tuple(row) for row in rows]))
+    return [list(row) for row in zip(*found.columns(), strict=True)]
+
+
+def last_by_key(rows: Rows) -> dict[Any, Any]:
+    """Of rows of a key and a value the last value of each key."""
+    return {key: value for key, value in rows}  # noqa: C416 - there have to be two
+
+
+def feed(cluster: LocalCluster, spout: str, *rows: Sequence[Any]) -> None:
+    """Has a stream begin with these tuples, and all of them done."""
+    component: Any = cluster.topology.component(spout).component
+    for row in rows:
+        component.feed(row)
+    cluster.run_until_idle()
+    cluster.advance_time(5)
+    cluster.run_until_idle()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from kstorm.topology import Fields, Topology
 from kstorm.trident import Sum, TridentTopology, Window
 from kstorm.trident.making import aggregating
 from kstorm.trident.windows import CombiningBolt, window_bolt
-from kstorm.windows import Count, Duration
+from kstorm.windows import Count, Duration, chains
 
 FIELDS = Fields("key", "n", "at")
 
@@ -46,6 +47,7 @@ def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: in
     return found
 
 
+@pytest.mark.parametrize("many", [0, 1000])
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(-20, 60)), max_size=6), max_size=6
@@ -55,9 +57,16 @@ def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: in
     st.integers(0, 20),
 )
 def test_sums_are_what_they_are_by_definition(
-    rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
+    many: int, rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
 ) -> None:
-    """Of all that was not late, each window once, whatever length and slide have in common."""
+    """Of all that was not late, each window once, whatever length and slide have in common; read pane by pane or by chains."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(chains, "MANY", many)
+        check_by_definition(rounds, length, slide, lag)
+
+
+def check_by_definition(rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int) -> None:
+    """Of one kind of manager."""
     window = Window(Duration(length), Duration(slide)).with_timestamp_field("at")
     tester = BoltTester(sums(window.with_lag(Duration(lag)) if lag else window), FIELDS)
     kept: list[tuple[str, int, int]] = []
@@ -73,9 +82,10 @@ def test_sums_are_what_they_are_by_definition(
     shown, rest = tester.emitted(), by_definition(kept, length, slide, watermark)
     assert Counter(map(tuple, shown)) == Counter(map(tuple, rest))
     runs: Any = tester._runs
-    (ended,) = runs._manager.stored()
+    ended, *_ = runs._manager.stored()
+    stays = slide if type(runs._manager) is chains.ChainManager else 0  # which lets go when the next window is shown
     panes = [int(key[4:23]) - 2**62 for key, _ in tester._state.range("w/p/", "w/p0")]
-    assert all(pane * gcd(length, slide) > ended + min(0, slide - length) for pane in panes), (
+    assert all(pane * gcd(length, slide) > ended + min(0, slide - length) - stays for pane in panes), (
         "no more is kept than is needed"
     )
 
@@ -104,3 +114,30 @@ def test_sums_are_exact_whatever_dies() -> None:
         assert Counter((record["key"], record["sum"]) for record in records) == expected
 
     simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(50), kafka=lambda: FakeKafka({"sums": 1}))
+
+
+def test_a_look_at_long_windows_changes_little_and_reads_little() -> None:
+    """Whatever look it is: the keys do not turn their chains all at once, and no window is read whole."""
+    tester = BoltTester(sums(Window(Duration(200), Duration(1)).with_timestamp_field("at")), FIELDS)
+    assert type(tester._runs._manager) is chains.ChainManager  # type: ignore[union-attr]
+    put, get = tester._state.put, tester._state.get
+    touched = 0
+
+    def counted(do: Any) -> Any:
+        def count(*args: Any) -> Any:
+            nonlocal touched
+            touched += 1
+            return do(*args)
+
+        return count
+
+    tester._state.put, tester._state.get = counted(put), counted(get)  # type: ignore[method-assign]
+    most = 0
+    for at in range(1, 421):
+        for key in range(32):
+            tester.give([f"k{key}", 1, at])
+        touched = 0
+        tester.tick()
+        most = max(most, touched)
+    assert tester.emitted()[-1] == ["k9", 200]
+    assert most < 32 * 60

@@ -185,3 +185,15 @@ def test_the_plan_can_be_read_and_drawn() -> None:
     ]
     assert '"split" -> "count" [label="by word"];' in topology.dot()
     assert [line for line in topology.dot().splitlines() if line.count('"') % 2] == []
+
+
+def test_a_drawing_quotes_what_is_in_it() -> None:
+    """Whatever an operation is called."""
+
+    def named(word: str) -> str:
+        return word
+
+    named.__name__ = 'say "hi" \\ \n\x1b'
+    topology = TridentTopology("t")
+    topology.new_stream("in", FeederSpout("word")).map(named).name("out")
+    assert r'"out" [label="out\nmap(say \"hi\" \\ \n\\u001b)"];' in topology.dot()

@@ -12,50 +12,8 @@ from hypothesis import strategies as st
 from kstorm.errors import ConfigError, TopologyError
 from kstorm.testing import BoltTester
 from kstorm.topology import OutputFieldsDeclarer
-from kstorm.topology.context import CLOCK
 from kstorm.windows import LATE_TUPLE, Count, Duration, StatefulWindowedBolt, TupleWindow, WindowedBolt
-
-
-class Shown(WindowedBolt):
-    """Emits what it is shown: values, new ones, expired ones, and where the window begins and ends."""
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One field."""
-        declarer.declare("all", "new", "expired", "start", "end")
-
-    def execute(self, window: TupleWindow) -> None:
-        """Emits it."""
-        parts = ([tuple["n"] for tuple in part] for part in (window, window.new, window.expired))
-        self.collector.emit([*parts, window.start_timestamp, window.end_timestamp])
-
-
-class Run:
-    """A windowed bolt with a clock, which stands at 1 s."""
-
-    def __init__(self, bolt: WindowedBolt, inputs: dict[Any, Sequence[str]] | None = None, **settings: Any) -> None:
-        self.now = 1.0
-        fields = inputs or {"in": ["n", "ts"]}
-        self.tester = BoltTester(bolt, inputs=fields, resources={CLOCK: lambda: self.now}, **settings)
-
-    def give(self, *numbers: int, at: int | None = None, source: str = "in") -> None:
-        """Tuples, each with its number as its time unless it is said."""
-        for number in numbers:
-            self.tester.give([number, number if at is None else at], source)
-
-    def tick(self, now: float | None = None) -> None:
-        """A tick, when it is so late."""
-        self.now = self.now if now is None else now
-        self.tester.tick()
-
-    @property
-    def shown(self) -> list[list[Any]]:
-        """What was shown so far, as all, new and expired."""
-        return [found[:3] for found in self.tester.emitted()]
-
-    @property
-    def spans(self) -> list[list[Any]]:
-        """The beginnings and ends."""
-        return [found[3:] for found in self.tester.emitted()]
+from tests.unit.windows.shown import Run, Shown
 
 
 def test_tumbling_by_number() -> None:
@@ -180,6 +138,31 @@ def test_the_slowest_input_task_counts() -> None:
     run.give(11, source="other")
     run.tick()
     assert run.shown == [[[5, 7], [5, 7], []]]
+
+
+def test_an_input_that_has_not_begun_is_waited_for() -> None:
+    """As in Storm: what it sends first is not late. Not for longer than an idle one."""
+
+    def bolt() -> WindowedBolt:
+        return Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts")
+
+    inputs: dict[Any, Sequence[str]] = {"in": ["n", "ts"], ("in", "more"): ["n", "ts"]}
+    run = Run(bolt(), inputs)
+    run.tester.give([25, 25], "in")
+    run.tick()
+    run.tester.checkpoint()
+    run.tick(1000.0)
+    run.tester.give([3, 3], ("in", "more"))
+    run.tick()
+    assert run.shown == [[[3], [3], []]]
+    impatient = Run(bolt().with_idle_timeout(Duration.seconds(10)), inputs)
+    impatient.tester.give([25, 25], "in")
+    impatient.tick(1.0)
+    impatient.tick(10.9)
+    impatient.tester.give([26, 26], "in")
+    impatient.tick(11.1)
+    impatient.tester.give([3, 3], ("in", "more"))
+    assert impatient.tester._runs.metrics()["late_total"] == 1
 
 
 def test_an_idle_input_does_not_hold_time_back() -> None:
@@ -309,7 +292,7 @@ def test_a_state_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Shown(), "it has no window: call with_window or with_tumbling_window"),
+        (lambda: Shown(), "it has no window: call with_window, with_tumbling_window or with_session_window"),
         (
             lambda: Shown().with_tumbling_window(Count(1)).with_lag(Duration(1)),
             "event time .lag., and no tuple says its time",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from threading import BoundedSemaphore
 from time import monotonic
 from typing import Final, NamedTuple
@@ -11,8 +12,11 @@ from kstorm.cli import draining
 from kstorm.cli.cluster import Cluster
 from kstorm.cli.discarding import check_discardable, discard_all
 from kstorm.cli.editing import check_other
+from kstorm.cli.finding import find
+from kstorm.cli.in_pod import PodCommand
 from kstorm.cli.letters import named, place_of, read_one
 from kstorm.cli.noting import noted
+from kstorm.cli.noting_by_pod import noted_by_pod
 from kstorm.cli.replaying import order, order_edited, replayable, why_not_edited
 from kstorm.cli.rollout import changes, scaled
 from kstorm.errors import ControlError, FrameError, KstormError
@@ -77,11 +81,43 @@ def drain(where: Where, timeout: float | None) -> Act:
     return act
 
 
+def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> Act:
+    """As `kstorm VERB`, which a pod of the topology runs and notes: the page cannot reach its ZooKeeper."""
+
+    def act(deed: Deed) -> str:
+        own, out, errors = cluster.another(), _Told(deed), StringIO()
+        pod = PodCommand(own, find(own, name), "spout", "acker")
+        if pod.run(verb, *options, "--", name, out=out, errors=errors, quiet=True, who=who):
+            raise ControlError(
+                " ".join(errors.getvalue().removeprefix("kstorm: ").split()) or f"{pod} could not do that"
+            )
+        return deed.said
+
+    return act
+
+
+class _Told(StringIO):
+    """What a command prints: its last line is how far it is, and at the end what came of it."""
+
+    def __init__(self, deed: Deed) -> None:
+        super().__init__()
+        self._deed = deed
+
+    def flush(self) -> None:
+        if lines := self.getvalue().splitlines():
+            self._deed.said = lines[-1]
+
+
 def scale(cluster: Cluster, settings: Settings | None, name: str, who: str, component: str, pods: int) -> Act:
-    """As `kstorm scale`. Without `settings` nothing is noted."""
+    """As `kstorm scale`. Without `settings` a pod notes it."""
 
     def act(_: Deed) -> str:
-        with noted(name, "scale", f"{component}={pods}", who=who, settings=settings) as told:
+        what = f"{component}={pods}"
+        with (
+            noted(name, "scale", what, who=who, settings=settings)
+            if settings is not None
+            else noted_by_pod(cluster.another(), name, "scale", what, who)
+        ) as told:
             for workload, number in changes(cluster, name, {component: pods}).items():
                 cluster.scale(workload, number)
                 told.outcome = scaled(workload, number)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kstorm.cli.activation import timeout_option
 from kstorm.errors import ConfigError
 from kstorm_ui import acting
 from kstorm_ui.acting import Where
@@ -14,6 +15,7 @@ from kstorm_ui.state import TopologyState
 
 MOST_PODS: Final = 99_999
 _MOST_NOTE: Final = 2_000
+_BY_POD: Final = ("activate", "deactivate", "drain", "scale")
 
 
 class Ordered(NamedTuple):
@@ -35,7 +37,7 @@ def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, st
             raise ConfigError("Which component, and how many pods of it?")
         return Ordered(f"{component} to {pods}", acting.scale(site.cluster, settings, state.name, who, component, pods))
     if settings is None:
-        raise ConfigError(NOT_TOLD)
+        return _by_pod(site, state, verb, fields, who)
     where = Where(settings, state.name, who)
     match verb:
         case "activate":
@@ -61,6 +63,18 @@ def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, st
                 raise ConfigError("Which letters? Choose one, or a group")
             act = acting.discard(where, meant, note)
     return Ordered(str(meant), act, meant)
+
+
+def _by_pod(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str) -> Ordered:
+    if not done_by_pod(site, verb) or site.cluster is None:
+        raise ConfigError(NOT_TOLD)
+    timeout = _number(fields, "timeout") if verb == "drain" else None
+    return Ordered("", acting.by_pod(site.cluster, state.name, who, verb, *timeout_option(timeout)))
+
+
+def done_by_pod(site: Site, verb: str) -> bool:
+    """Whether an action can be done where nobody has said where Kafka is: on Kubernetes, and to the whole topology."""
+    return site.cluster is not None and verb in _BY_POD
 
 
 def _number(fields: Mapping[str, str], name: str) -> float | None:

@@ -16,6 +16,7 @@ from kstorm.printable import printable
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui.acting import why_no_edit
 from kstorm_ui.meant import Meant, meant_by
+from kstorm_ui.ordered import done_by_pod
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site
 from kstorm_ui.state import TopologyState
@@ -38,7 +39,7 @@ class Preview(msgspec.Struct, frozen=True):
 async def preview(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str]) -> Preview:
     """Raises `ConfigError` or `ControlError` saying why it cannot be done."""
     if verb not in _OF_LETTERS:
-        if verb != "scale" and settings_of(state.bootstrap, state.zookeeper) is None:
+        if settings_of(state.bootstrap, state.zookeeper) is None and not done_by_pod(site, verb):
             raise ConfigError(NOT_TOLD)
         return Preview()
     meant = meant_by(fields)

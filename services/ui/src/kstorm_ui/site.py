@@ -29,7 +29,10 @@ from kstorm_ui.windows import WINDOWS
 
 HERE: Final = Path(__file__).parent
 API: Final = "/api/v1"
-NOT_TOLD: Final = "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS"
+NOT_TOLD: Final = (
+    "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS, or, of a release on Kubernetes, use the page in it "
+    "(ui.enabled)"
+)
 
 
 class Site:

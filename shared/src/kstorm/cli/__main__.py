@@ -18,6 +18,7 @@ from kstorm.cli.flux_schema import flux_schema
 from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.lag import lag
+from kstorm.cli.noting_by_pod import note_here
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
@@ -65,6 +66,7 @@ for verb in (
     app.command()(verb)
 app.command(hidden=True)(activation.forget)
 app.command(hidden=True)(lag)
+app.command("note", hidden=True)(note_here)
 
 
 @app.callback()

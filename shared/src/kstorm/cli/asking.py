@@ -1,7 +1,9 @@
 """Asks why messages of one spout are not done: for `kstorm why`, and for the page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
+from typing import Final
 
 from kstorm.cli.positions import positions_of
 from kstorm.cli.reading import Reading
@@ -19,6 +21,9 @@ from kstorm.runtime.tracing.log import TopicLog
 from kstorm.runtime.tracing.tracer import Tracer
 from kstorm.runtime.zookeeper.nodes import OffsetNodes, open_nodes
 from kstorm.runtime.zookeeper.topologies import open_topologies
+
+_AT_ONCE: Final = 64
+"""Messages whose trees are read together; if the budget ends, those before are judged."""
 
 
 class Asking:
@@ -70,11 +75,17 @@ class Asking:
         """The trees of a message, of all its attempts, oldest first."""
         return self._tracer.attempts(message)
 
-    def verdict(self, message: Message, trees: Sequence[Tree] | None = None) -> Verdict:
-        """Why it is not done. `trees`: of its attempts, if they were read already."""
+    def verdicts(self, messages: Iterable[Message]) -> Iterator[Verdict]:
+        """Of each, why it is not done. The trees of many are read at once."""
+        left = iter(messages)
+        while together := list(islice(left, _AT_ONCE)):
+            found = self._tracer.newest_attempts(together)
+            yield from (self.verdict(message, found[message]) for message in together)
+
+    def verdict(self, message: Message, trees: Sequence[Tree]) -> Verdict:
+        """Why it is not done. `trees`: of its attempts, oldest first."""
         place = Partition(message.topic, message.partition)
-        found = self._tracer.newest_attempts(message) if trees is None else trees
-        newest = None if found else self._tracer.newest(*place)
+        newest = None if trees else self._tracer.newest(*place)
         facts = facts_of(
             message,
             self._topology,
@@ -85,4 +96,4 @@ class Asking:
             position=self._positions.get(place),
             emitted_to=newest,
         )
-        return judge(message, found, facts) if self._quotes else judge(message, *without_quotes(found, facts))
+        return judge(message, trees, facts) if self._quotes else judge(message, *without_quotes(trees, facts))

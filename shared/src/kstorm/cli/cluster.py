@@ -6,7 +6,7 @@ A refusal, or a cluster that cannot be reached, is a `ControlError` in one line.
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -34,6 +34,8 @@ WEB_PORT: Final = 6066
 _PATIENCE: Final = (5.0, 30.0)
 """Seconds to connect, and to wait for an answer."""
 _STATUS_PATIENCE: Final = (5.0, 5.0)
+_SILENT: Final = (404, 500, 502, 503, 504)
+_BAD_REQUEST: Final = 400
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 
@@ -93,7 +95,7 @@ class Cluster:
 
     def page(self, pod: Pod, name: str) -> dict[str, Any] | None:
         """What one of the pod's pages in JSON says, by the API server's proxy; None if the pod does not answer, or has none."""
-        with self._errors(absent=(404, 500, 502, 503, 504)):
+        with self._errors(absent=_is_silence):
             answer = self._core.connect_get_namespaced_pod_proxy_with_path(
                 f"{pod.name}:{WEB_PORT}",
                 pod.namespace,
@@ -122,7 +124,7 @@ class Cluster:
             header_params={"Accept": "*/*", **headers},
             auth_settings=["BearerToken"],
         )
-        with self._errors(absent=(404, 500, 502, 503, 504)):
+        with self._errors(absent=_is_silence):
             answer = self._api.call_api(*request, _request_timeout=_STATUS_PATIENCE)
             content = answer.read()
             try:
@@ -180,11 +182,22 @@ class Cluster:
             if rest:
                 yield rest.decode(errors="replace")
 
-    def execute(self, pod: Pod, command: Sequence[str], given: bytes | None = None, out: TextIO | None = None) -> int:
+    def execute(
+        self,
+        pod: Pod,
+        command: Sequence[str],
+        given: bytes | None = None,
+        out: TextIO | None = None,
+        errors: TextIO | None = None,
+    ) -> int:
         """Runs a command in its service's container and returns its exit code; `given` is its input, and what it prints is printed,
-        or written to `out`."""
+        or written to `out` and `errors`. No other thread may ask this object anything until it runs: the client cannot do both."""
         with self._errors():
-            return execute(self._core, pod, command, given, out)
+            return execute(self._core, pod, command, given, out, errors)
+
+    def another(self) -> "Cluster":
+        """The same with connections of its own."""
+        return open_cluster(self.namespace, self.context or None)
 
     def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
         """Deployments and StatefulSets, each with the word for what it is."""
@@ -200,15 +213,15 @@ class Cluster:
             yield from ((type, item) for item in found)
 
     @contextmanager
-    def _errors(self, absent: Sequence[int] = ()) -> Iterator[None]:
-        """`absent` are the HTTP codes with which nothing is wrong: what was asked for is not there."""
+    def _errors(self, absent: Callable[[Any], bool] = lambda error: False) -> Iterator[None]:
+        """`absent` says of an `ApiException` whether nothing is wrong: what was asked for is not there."""
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
         try:
             yield
         except ApiException as error:
-            if error.status not in absent:
+            if not absent(error):
                 raise ControlError(_refusal(error)) from None
         except (HTTPError, OSError) as error:
             raise ControlError(
@@ -265,6 +278,11 @@ def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
     contexts, current = config.list_kube_config_contexts(file)
     chosen = current if context is None else next(each for each in contexts if each["name"] == context)
     return str(chosen["name"]), str(chosen["context"].get("namespace") or "default")
+
+
+def _is_silence(error: Any) -> bool:
+    """Whether a pod does not answer; one that is being made has no address, which the API server says in these words."""
+    return error.status in _SILENT or (error.status == _BAD_REQUEST and "address not allowed" in str(error.body))
 
 
 def _refusal(error: Any) -> str:

@@ -22,14 +22,22 @@ _LOOK_SECS: Final = 1.0
 """What was taken in while another stream was read is printed after so long, at the latest."""
 
 
-def execute(core: Any, pod: Pod, command: Sequence[str], given: bytes | None = None, out: TextIO | None = None) -> int:
-    """Returns the exit code. `core` is the client's `CoreV1Api`; `given` goes to the command's input, `out` takes what it prints.
+def execute(
+    core: Any,
+    pod: Pod,
+    command: Sequence[str],
+    given: bytes | None = None,
+    out: TextIO | None = None,
+    errors: TextIO | None = None,
+) -> int:
+    """Returns the exit code. `core` is the client's `CoreV1Api`, by which nobody may ask anything else until the command runs;
+    `given` goes to its input; `out` takes what it prints, and `errors` what it prints as errors.
 
     Raises the client's `ApiException` if Kubernetes refuses, `OSError` if it cannot be reached, and `ControlError` if the command
     could not be started, or its end was not seen.
     """
     session = _open(core, pod, command, stdin=given is not None)
-    streams = {_STDOUT: _Text(out or sys.stdout), _STDERR: _Text(sys.stderr)}
+    streams = {_STDOUT: _Text(out or sys.stdout), _STDERR: _Text(errors or sys.stderr)}
     try:
         _give(session, pod, given or b"")
         while session.is_open():

@@ -63,16 +63,26 @@ class PodCommand:
     def __str__(self) -> str:
         return f"the pod {self._pod.namespace}/{self._pod.name}"
 
-    def run(self, *words: str, given: bytes | None = None, out: TextIO | None = None) -> int:
+    def run(
+        self,
+        *words: str,
+        given: bytes | None = None,
+        out: TextIO | None = None,
+        errors: TextIO | None = None,
+        quiet: bool = False,
+        who: str = "",
+    ) -> int:
         """Runs `kstorm WORDS` there, and returns its exit code. Raises `ControlError` if it could not, or its end was not seen.
 
-        `given` is on its standard input, which has no end; `out` takes what it prints, in place of standard output."""
-        context = f", context {self._cluster.context}" if self._cluster.context else ""
-        print(f"kstorm: in {self} ({self._workload.image}{context})", file=sys.stderr, flush=True)
+        `given` is on its standard input, which has no end; `out` takes what it prints, in place of standard output, `errors` what
+        it prints as errors; `quiet`: nothing is said of where that is; `who`: for whom, else for who gives this command."""
+        if not quiet:
+            context = f", context {self._cluster.context}" if self._cluster.context else ""
+            print(f"kstorm: in {self} ({self._workload.image}{context})", file=sys.stderr, flush=True)
         columns = [f"COLUMNS={shutil.get_terminal_size().columns}"] if sys.stdout.isatty() else []
         try:
-            command = ["env", f"{VARIABLE}={operator()}", *columns, "kstorm", *words]
-            code = self._cluster.execute(self._pod, command, given, out)
+            command = ["env", f"{VARIABLE}={who or operator()}", *columns, "kstorm", *words]
+            code = self._cluster.execute(self._pod, command, given, out, errors)
         except KeyboardInterrupt:
             print(f"kstorm: what was begun in {self} goes on there", file=sys.stderr)
             raise typer.Exit(_INTERRUPTED) from None

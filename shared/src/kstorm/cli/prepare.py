@@ -1,6 +1,7 @@
 """`kstorm prepare`: what must be true before the pods of a topology start. The chart's Job runs it."""
 
 import time
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from kstorm.cli.ends import check_ends, ends_amiss
 from kstorm.cli.shape import Shape, parse_shape, shape_of
 from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.references import is_file
 from kstorm.runtime.kafka.end_topics import make_ends
 from kstorm.runtime.kafka.releases import check_alone
 from kstorm.runtime.kafka.topics import ensure_topics
@@ -50,11 +52,12 @@ def prepare(
 
 
 def compare(reference: str, said: Shape, code: Shape) -> None:
-    """Raises `ConfigError` with all the differences and both sides of each."""
+    """Raises `ConfigError` with all the differences and both sides of each. A file is named without its folder."""
     if found := list(said.differences(code)):
+        named = Path(reference).name if is_file(reference) else reference
         raise ConfigError(
             f"the chart's values are not those of {reference}: {'; '.join(found)}. "
-            f"Write them anew by `kstorm values {reference}`"
+            f"Write them anew by `kstorm values {named}`"
         )
 
 

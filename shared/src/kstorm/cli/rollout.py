@@ -8,7 +8,7 @@ Kafka's consumer group moves the tasks. What Helm wrote comes back with the next
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -16,6 +16,7 @@ import typer
 from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.cli.finding import Context, Name, Namespace, component, components, find
 from kstorm.cli.look import num_tasks
+from kstorm.cli.noting_by_pod import noted_by_pod
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ControlError
 
@@ -30,22 +31,24 @@ def scale(
 ) -> None:
     """Changes how many pods components have, all that are named or none."""
     cluster = open_cluster(namespace, context)
-    for workload, pods in changes(cluster, name, dict(map(_pair, pairs or []))).items():
-        _warn(cluster, workload, pods)
-        cluster.scale(workload, pods)
-        print(scaled(workload, pods))
+    wanted = dict(map(_pair, pairs or []))
+    found = _chosen(find(cluster, name), name, wanted)
+    done = list[str]()
+    with noted_by_pod(cluster, name, "scale", " ".join(f"{id}={pods}" for id, pods in wanted.items())) as told:
+        _check(cluster, found)
+        for workload, pods in found.items():
+            _warn(cluster, workload, pods)
+            cluster.scale(workload, pods)
+            done.append(scaled(workload, pods))
+            print(done[-1])
+        told.outcome = ", ".join(done)
 
 
 def changes(cluster: Cluster, name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
     """The workloads of the components that are named, each with how many pods it shall have. Raises `ControlError` if one of them
     may not be scaled, or none is named."""
-    found = find(cluster, name)
-    if not wanted:
-        names = ", ".join(workload.component for workload in found)
-        raise ControlError(f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}")
-    chosen = {component(found, id): pods for id, pods in wanted.items()}
-    for workload in chosen:
-        _check_nobody_else_scales(cluster, workload)
+    chosen = _chosen(find(cluster, name), name, wanted)
+    _check(cluster, chosen)
     return chosen
 
 
@@ -72,6 +75,18 @@ def _pair(text: str) -> tuple[str, int]:
         raise ControlError(f"{text}: give COMPONENT=PODS, such as split=4")
     component, _, pods = text.partition("=")
     return component, int(pods)
+
+
+def _chosen(found: Sequence[Workload], name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
+    if not wanted:
+        names = ", ".join(workload.component for workload in found)
+        raise ControlError(f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}")
+    return {component(found, id): pods for id, pods in wanted.items()}
+
+
+def _check(cluster: Cluster, chosen: Iterable[Workload]) -> None:
+    for workload in chosen:
+        _check_nobody_else_scales(cluster, workload)
 
 
 def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:

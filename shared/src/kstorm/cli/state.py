@@ -29,6 +29,7 @@ from kstorm.runtime.terminal import Screen
 app = typer.Typer(help="What the stateful bolts of a running topology keep.", no_args_is_help=True)
 
 _Component = Annotated[str, typer.Argument(metavar="COMPONENT", help="A stateful bolt.", show_default=False)]
+_Every = Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")]
 _Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 
@@ -68,7 +69,7 @@ def get(
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Whenever it changes, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")] = 0.5,
+    every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
     """Shows the value of a key, as of the last checkpoint. Exit code 1: there is no such key."""
@@ -92,10 +93,17 @@ def scan(
     component: _Component,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only keys that begin so.")] = "",
     limit: Annotated[int, typer.Option(min=1, metavar="KEYS", help="At most so many.")] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Then those that change, a line each, until Ctrl-C.")
+    ] = False,
+    every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
     """Shows keys and values, one task after the other, and of each in the order of the keys."""
     client = options.open(name)
+    if follow:
+        _follow_all(client, client.follow_all(component, prefix, limit=limit, every=every), json)
+        return
     _show(client, client.scan(component, prefix, limit=limit), json)
 
 
@@ -129,8 +137,21 @@ def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool)
         return
 
 
+def _follow_all(client: StateClient, changes: Iterable[Sequence[Found]], json: bool) -> None:
+    try:
+        for each in (found for changed in changes for found in changed):
+            if json:
+                _print_json(each)
+                continue
+            now = datetime.now(UTC).strftime("%H:%M:%S")
+            value = _text(each) if each.there else "no such key"
+            print(printable(f"{now}  {each.key}  {value}  ({client.name_of(each.task)}, {_as_of(each)})"), flush=True)
+    except KeyboardInterrupt:
+        return
+
+
 def _print_json(found: Found) -> None:
-    print(printable(msgspec.json.encode(found).decode()))
+    print(printable(msgspec.json.encode(found).decode()), flush=True)
 
 
 def _text(found: Found) -> str:

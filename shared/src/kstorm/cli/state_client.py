@@ -26,6 +26,7 @@ from kstorm.topology import Topology
 _PAUSE_SECS: Final = 0.2
 _FRESH_SECS: Final = 5.0  # a process that was cut off goes on to answer: others are looked for all the same
 _PAGE: Final = 1000
+_UNKNOWN: Final = 401
 _ELSEWHERE: Final = 421
 _MOST_CHARACTERS: Final = 7000  # of a query; services read lines of 8190
 
@@ -133,6 +134,24 @@ class StateClient:
                 yield found
             time.sleep(every)
 
+    def follow_all(
+        self, component: str, prefix: str = "", *, limit: int | None = None, every: float = 0.5
+    ) -> Iterator[Sequence[Found]]:
+        """What `scan` gives, now, and then those keys whose values have changed, whenever some have; one that is gone has no value
+        (`there`). Each look reads all of them: give a prefix, or a limit, where there are many."""
+        before: dict[tuple[int, str], Found] | None = None
+        while True:
+            now = {(each.task, each.key): each for each in self.scan(component, prefix, limit=limit)}
+            known = before or {}
+            changed = [each for place, each in now.items() if place not in known or _other(each, known[place])]
+            if limit is None or len(now) < limit:  # else a key that is not among them may lie behind them
+                gone = [each for place, each in known.items() if place not in now]
+                changed += [Found(each.key, component=component, task=each.task, as_of=each.as_of) for each in gone]
+            if changed or before is None:
+                yield changed
+            before = now
+            time.sleep(every)
+
     def name_of(self, task: int) -> str:
         """`count:5`, as Storm shows it."""
         return self._known().name_of(task)
@@ -156,12 +175,20 @@ class StateClient:
             if given:
                 return max(given, key=lambda page: int(page["as_of"]["offset"]))
             for answer in answers:
+                if answer is not None and answer[0] == _UNKNOWN:
+                    raise ControlError(f"{self._name}: {self._not_let_in()}")
                 if answer is not None and answer[0] != _ELSEWHERE:
                     raise ControlError(f"{self._name}: {answer[1].get('error', f'HTTP status {answer[0]}')}")
             self._homes.pop(component, None)
             if time.monotonic() > deadline:
                 raise OverdueError(self._not_found(component, task, len(processes)))
             time.sleep(_PAUSE_SECS)
+
+    def _not_let_in(self) -> str:
+        given = (
+            "the token that was given is another one than its services have" if self._headers else "a token is needed"
+        )
+        return f"{given}: name its file by --token-file or KSTORM_STATE_TOKEN_FILE, or set KSTORM_STATE_TOKEN (token=)"
 
     def _not_found(self, component: str, task: int, processes: int) -> str:
         said = "no process has it" if not processes else "its process does not answer, or is recovering it"
@@ -198,3 +225,7 @@ def _check_text(what: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}") from None
+
+
+def _other(one: Found, before: Found) -> bool:
+    return (one.value, one.msgpack) != (before.value, before.msgpack)

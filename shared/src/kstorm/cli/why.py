@@ -58,11 +58,10 @@ def _of(tracing: Tracing, message: Message, options: TracingOptions) -> Iterator
     spout, reading = tracing.reading_of(message.topic, options.component)
     with tracing.asking(spout, reading) as asking:
         asking.check(message)
-        yield asking.verdict(message)
+        yield from asking.verdicts([message])
 
 
 def _oldest(tracing: Tracing, options: TracingOptions) -> Iterator[Verdict]:
     for spout, reading in tracing.readings(options.component).items():
         with tracing.asking(spout, reading) as asking:
-            for message in asking.oldest():
-                yield asking.verdict(message)
+            yield from asking.verdicts(asking.oldest())

@@ -5,7 +5,9 @@ that caused it can fail, and never at a checkpoint, which is everybody's. Values
 holds for certain are encoded at the checkpoint, once for all their puts; others at each put.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +25,8 @@ _decode = msgspec.msgpack.decode
 LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # of MessagePack
 _SHORT: Final = 100  # characters of a text that is not encoded at once
 _FLAT: Final = (str, bytes, bytearray)
+_AT_ONCE: Final = 64  # changed keys that a range looks at together
+_FEW: Final = 100  # new ones that are put in their places one by one
 
 # Rough sizes in memory. A cache of the usual small values holds some 100,000 keys.
 _CACHED_BYTES = 24 << 20
@@ -47,6 +51,8 @@ class TaskState:
         self._room = _CACHED_BYTES
         self._dirty: dict[str, bytes | None] = {}  # with the encoded value, unless it is encoded later
         self._taken: dict[str, bytes | None] = {}  # the same, on their way to where `load` reads
+        self._sorted: list[str] | None = None  # the keys of both by order, as of the last range; None: to be made anew
+        self._sorted_dirty = 0  # how many of the changes are in it: dicts grow at their ends
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or `default`. Raises `FrameError` if what is stored was not stored by a `TaskState`."""
@@ -110,22 +116,54 @@ class TaskState:
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
         """The keys from `start` on and before `end`, by key, with their values; as they are at the call, if what it gives is read
         before the next change."""
-        cache = self._cache
-        changed = self._dirty if not self._taken else {**self._taken, **self._dirty}
-        own = sorted(key for key in changed if start <= key and (end is None or key < end))
-        at = 0
+        changed = self._changed(start, end)
+        own = next(changed, None)
         for stored_key, stored in self._load_all(start.encode()):
             name = _name_of(stored_key)
             if end is not None and name >= end:
                 break
-            while at < len(own) and own[at] < name:
-                if (value := cache[own[at]]) is not ABSENT:
-                    yield own[at], value
-                at += 1
-            if at < len(own) and own[at] == name:
+            while own is not None and own < name:
+                if (value := self._cache[own]) is not ABSENT:
+                    yield own, value
+                own = next(changed, None)
+            if own == name:
                 continue  # its turn comes with the next one, or behind the last
-            yield name, cache[name] if name in cache else value_of(name, stored)
-        yield from ((key, value) for key in own[at:] if (value := cache[key]) is not ABSENT)
+            yield name, self._cache[name] if name in self._cache else value_of(name, stored)
+        while own is not None:
+            if (value := self._cache[own]) is not ABSENT:
+                yield own, value
+            own = next(changed, None)
+
+    def _changed(self, start: str, end: str | None) -> Iterator[str]:
+        """The keys of a range that were changed and are not stored, by order."""
+        while True:
+            keys = self._sorted_keys()
+            at = bisect_left(keys, start)
+            some = keys[at : at + _AT_ONCE]
+            for key in some:
+                if end is not None and key >= end:
+                    return
+                yield key
+            if len(some) < _AT_ONCE:
+                return
+            start = some[-1] + "\0"
+
+    def _sorted_keys(self) -> list[str]:
+        """Brought up to date by what came since the last look: sorting all of them each time would make a range cost what the
+        whole epoch has changed."""
+        dirty, taken = self._dirty, self._taken
+        if self._sorted is None:
+            self._sorted = sorted({*taken, *dirty})
+        else:
+            new = [key for key in islice(reversed(dirty), len(dirty) - self._sorted_dirty) if key not in taken]
+            if len(new) > _FEW:
+                self._sorted += new
+                self._sorted.sort()  # which merges what is in order
+            else:
+                for key in new:
+                    insort(self._sorted, key)
+        self._sorted_dirty = len(dirty)
+        return self._sorted
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
         """The changes since the last call, for storing; None deletes. Raises nothing: `put` has."""
@@ -135,11 +173,13 @@ class TaskState:
             for key, stored in dirty.items()
         ]
         self._taken, self._dirty = {**self._taken, **dirty} if self._taken else dirty, {}
+        self._sorted = None
         return changes
 
     def stored(self) -> None:
         """The changes last taken can now be read through `load`."""
         self._taken = {}
+        self._sorted = None
         if self._weight > self._room:
             self._make_room()
 

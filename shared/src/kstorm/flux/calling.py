@@ -60,12 +60,14 @@ def hints_of(function: Any) -> Mapping[str, Any]:
 
 
 def fitting(values: Mapping[str, Any], hints: Mapping[str, Any], at: Place) -> dict[str, Any]:
-    """Names of an enum's members become members, where an enum is asked for."""
-    return {name: _member(name, value, hints.get(name), at) for name, value in values.items()}
+    """Names of an enum's members become members, where an enum is asked for; whole numbers floats, where these are."""
+    return {name: _fitting(name, value, hints.get(name), at) for name, value in values.items()}
 
 
-def _member(name: str, value: Any, hint: Any, at: Place) -> Any:
+def _fitting(name: str, value: Any, hint: Any, at: Place) -> Any:
     kinds = (hint, *typing.get_args(hint))
+    if type(value) is int and float in kinds and int not in kinds:
+        return float(value)
     if not isinstance(value, str) or str in kinds:
         return value
     for kind in kinds:

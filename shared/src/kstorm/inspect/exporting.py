@@ -8,7 +8,7 @@ import msgspec
 from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
 from kstorm.inspect.waterfall import ack_times
-from kstorm.printable import printable
+from kstorm.texts import graphviz
 
 
 def to_json(tree: Tree, values: bool) -> dict[str, Any]:
@@ -76,16 +76,12 @@ def to_dot(tree: Tree) -> Iterator[str]:
     for edge, tuple in tree.tuples.items():
         named[edge] = f"t{edge:016x}"
         seen = tuple.first
-        yield f'  {named[edge]} [label="{_quoted(f"{seen.target}:{seen.target_task}")}"];'
+        yield f"  {named[edge]} [label={graphviz(f'{seen.target}:{seen.target_task}')}];"
     for edge, tuple in tree.tuples.items():
         style = "" if tuple.exact else " [style=dashed]"
         for parent in tuple.parents or (0,):
             yield f"  {named[parent]} -> {named[edge]}{style};"
     yield "}"
-
-
-def _quoted(text: str) -> str:
-    return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _id(number: int) -> str:

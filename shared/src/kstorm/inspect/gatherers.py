@@ -61,10 +61,9 @@ class Gatherers:
         for root in found:
             self._of[root].take(record)
 
-    @property
-    def found(self) -> Iterable[Gathered]:
-        """What was found of each so far."""
-        return [gatherer.found for gatherer in self._of.values()]
+    def of(self, root: int) -> Gathered:
+        """What was found of one so far."""
+        return self._of[root].found
 
     def build(self, roots: Iterable[int]) -> Mapping[int, Tree]:
         """The trees of these, of what was found of them so far."""

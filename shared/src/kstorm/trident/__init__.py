@@ -12,27 +12,50 @@ from kstorm.trident.aggregators import (
     Sum,
 )
 from kstorm.trident.backing import BackingMap, Owner, SqlMap
+from kstorm.trident.chained import Chain
+from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
-from kstorm.trident.operations import Filter, FilterNull, Function, Negate, Operation, TridentCollector
+from kstorm.trident.first import Assembly, FirstN
+from kstorm.trident.join import JoinOutFieldsMode, JoinType
+from kstorm.trident.operations import Debug, Equals, Filter, FilterNull, Function, Negate, Operation, TridentCollector
 from kstorm.trident.own_state import State, StateFactory
+from kstorm.trident.redis_map import RedisMap
 from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
-from kstorm.trident.state import KstormState, MapGet, MapState, QueryFunction, StateUpdater, kstorm_state
+from kstorm.trident.state import (
+    KstormState,
+    MapGet,
+    MapState,
+    QueryFunction,
+    SnapshotGet,
+    Snapshottable,
+    StateUpdater,
+    TupleCollectionGet,
+    kstorm_state,
+)
 from kstorm.trident.stream import GroupedStream, Stream, TridentState
 from kstorm.trident.topology import TridentTopology
 from kstorm.trident.tuple import TridentTuple
-from kstorm.trident.windows import Window
+from kstorm.trident.windows import Sessions, Window
 
 __all__ = [
     "Aggregator",
+    "ApproximateDistinct",
+    "Assembly",
     "Average",
     "BackingMap",
+    "Chain",
     "CombinerAggregator",
     "Count",
+    "Debug",
+    "Equals",
     "Filter",
     "FilterNull",
     "First",
+    "FirstN",
     "Function",
     "GroupedStream",
+    "JoinOutFieldsMode",
+    "JoinType",
     "KstormState",
     "MapFactory",
     "MapGet",
@@ -46,7 +69,11 @@ __all__ = [
     "Operation",
     "Owner",
     "QueryFunction",
+    "RedisMap",
     "ReducerAggregator",
+    "Sessions",
+    "SnapshotGet",
+    "Snapshottable",
     "SqlMap",
     "State",
     "StateFactory",
@@ -60,6 +87,7 @@ __all__ = [
     "TridentState",
     "TridentTopology",
     "TridentTuple",
+    "TupleCollectionGet",
     "Window",
     "kstorm_state",
 ]

@@ -16,10 +16,10 @@ from kstorm.topology import (
     Topology,
     TopologyBuilder,
 )
-from kstorm.topology.groupings import Grouping, ShuffleGrouping
+from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
 from kstorm.trident.batches import Picked
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
-from kstorm.trident.join import KeyedJoinBolt, Side
+from kstorm.trident.join import JoinOutFieldsMode, JoinType, KeyedJoinBolt, Side, Sides, WindowJoinBolt
 from kstorm.trident.plan import (
     BoltNode,
     JoinNode,
@@ -130,7 +130,8 @@ class _Compiler:
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)
-                return added(node.added, chosen(node.inputs, before) and before)
+                chosen(node.inputs, before)
+                return added(node.added, before)
         return before
 
     def _spout(self, node: SpoutNode) -> Fields:
@@ -161,12 +162,22 @@ class _Compiler:
             raise TopologyError(
                 f"a key of {len(left)} fields and one of {len(right)}: name as many of both, at least one"
             )
-        wanted = sum(map(len, sides)) - len(right)
-        if len(node.outputs) != wanted:
+        if node.window is None and node.kind != JoinType.INNER:
             raise TopologyError(
-                f"{len(node.outputs)} output fields, and {wanted} come out: the key, the other fields of the left stream, those of "
-                "the right one"
+                f"a {node.kind} join of all that ever comes cannot say that a tuple has no partner, as it may come yet: give it a "
+                "window=, as Window(Duration.minutes(1))"
             )
+        if node.window is not None and node.window.window_settings.gap is not None:
+            raise TopologyError("streams are not joined within sessions: give the join a window=Window(length, slide)")
+        preserve = node.mode == JoinOutFieldsMode.PRESERVE
+        wanted = sum(map(len, sides)) - (0 if preserve else len(right))
+        if len(node.outputs) != wanted:
+            what = (
+                "all of the left stream and all of the right one"
+                if preserve
+                else "the key, the other fields of the left stream, those of the right one"
+            )
+            raise TopologyError(f"{len(node.outputs)} output fields, and {wanted} come out: {what}")
         return node.outputs
 
     def _check_key(self, node: QueryNode, state: StateNode) -> None:
@@ -174,6 +185,8 @@ class _Compiler:
             raise TopologyError(
                 "the state is of one's own class, and only its updater has it: ask one of new_static_state, or kstorm_state()"
             )
+        if node.query is not None and not node.query.asks_by_key:
+            return
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(
                 f"the state's key has {len(state.groups)} fields ({', '.join(state.groups) or 'none'}), and the query "
@@ -226,18 +239,25 @@ class _Compiler:
             found = [(output, by_fields(renamed(keys, fields, output.fields))) for output, _ in self._inputs(parent)]
             others = Fields(name for name in fields if name not in keys)
             places = {(output.component, output.stream) for output, _ in found}
-            sides.append(Side(places, Picked(keys, fields), Picked(others, fields)))
+            sides.append(Side(places, Picked(keys, fields), Picked(others, fields), fields))
             inputs += found
         left, right = sides
-        self._put(KeyedJoinBolt(left, right, node.outputs), [node], "join", inputs)
+        both = Sides(left, right, JoinOutFieldsMode(node.mode))
+        bolt: KeyedJoinBolt | WindowJoinBolt = KeyedJoinBolt(both, node.outputs)
+        if node.window is not None:
+            bolt = WindowJoinBolt(both, JoinType(node.kind), node.window, node.outputs)
+        self._put(bolt, [node], "join", inputs)
 
     def _build_query(self, node: QueryNode, state: StateNode) -> None:
         before = node.parents[0]
         inputs = self._inputs(before)
         fields = self._fields[before]
-        if not isinstance(before, RepartitionNode) and len(node.inputs):
-            inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
         assert node.query is not None
+        if not isinstance(before, RepartitionNode) and node.query.asks_by_key:
+            if len(node.inputs):
+                inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
+            elif state.groups is not None:
+                inputs = [(output, GlobalGrouping()) for output, _ in inputs]  # the one value's task
         query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
         id = self._outputs[state].component
         stream = self._states[state].add_query(query, [(output.component, output.stream) for output, _ in inputs])

@@ -1,5 +1,6 @@
 """Shows what became of streams."""
 
+from kstorm.texts import graphviz
 from kstorm.topology import ComponentSpec, Input
 from kstorm.topology.groupings import FieldsGrouping, PartialKeyGrouping
 from kstorm.trident.compile import Plan
@@ -17,12 +18,12 @@ def told(plan: Plan) -> str:
 
 def drawn(plan: Plan) -> str:
     """For Graphviz."""
-    lines = [f"digraph {_quoted(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
+    lines = [f"digraph {graphviz(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
     for id in plan.topology.components:
         label = "\n".join([id, *plan.operations[id]])
-        lines.append(f"  {_quoted(id)} [label={_quoted(label)}];")
+        lines.append(f"  {graphviz(id)} [label={graphviz(label)}];")
     lines += [
-        f"  {_quoted(each.component)} -> {_quoted(id)} [label={_quoted(_grouping(each))}];"
+        f"  {graphviz(each.component)} -> {graphviz(id)} [label={graphviz(_grouping(each))}];"
         for id, spec in plan.topology.components.items()
         for each in spec.inputs
     ]
@@ -44,7 +45,3 @@ def _grouping(each: Input) -> str:
     if isinstance(each.grouping, FieldsGrouping | PartialKeyGrouping):
         return f"by {', '.join(each.grouping.fields)}"
     return name.lower()
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

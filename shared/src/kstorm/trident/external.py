@@ -13,9 +13,9 @@ from typing import Any, Final
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
 from kstorm.trident.backing import BackingMap, Owner
+from kstorm.trident.epochs import Epochs
 from kstorm.trident.state import Key, text_of
 
-_TXID: Final = "x/txid"
 _WRITTEN: Final = "x/p/"
 _END: Final = "x/p0"  # "0" is the character behind "/"
 _NONE: Final[Any] = object()
@@ -48,13 +48,13 @@ class ExternalMap:
         self._cache: dict[str, Any] = {}  # what was before this epoch
         self._changed: dict[str, Any] = {}  # in this epoch
         self._put: dict[str, Any] = {}  # in this execution
-        self._txid = 0  # of the last epoch that ended
+        self._epochs = Epochs()
         self._owner: Owner
 
     def begin(self, state: KeyValueState) -> None:
         """The task has its state; `open` comes next."""
         self._state = state
-        self._txid = state.get(_TXID, 0)
+        self._epochs.begin(state)
 
     def open(self) -> None:
         """Takes the database over from the task's life before. Blocks."""
@@ -120,8 +120,7 @@ class ExternalMap:
         """What comes next is the next epoch's."""
         self._cache |= self._changed
         self._changed = {}
-        self._txid += 1
-        self._state.put(_TXID, self._txid)
+        self._epochs.end()
 
     def after_commit(self) -> Rows:
         """What is to be written when it was committed."""
@@ -150,12 +149,12 @@ class ExternalMap:
 
     def _is_this_epochs(self, txid: int) -> bool:
         """Whether a value is of an epoch that was not committed. Raises `StorageError` if it is of a later one."""
-        if txid > self._txid + 1:
+        if txid > self._epochs.current:
             raise StorageError(
-                f"{self._task} is at epoch {self._txid + 1}, and the database has values of epoch {txid}: it belongs to another "
-                "topology, or to one whose changelog was deleted; give this one a table of its own"
+                f"{self._task} is at epoch {self._epochs.current}, and the database has values of epoch {txid}: it belongs to "
+                "another topology, or to one whose changelog was deleted; give this one a table of its own"
             )
-        return txid == self._txid + 1
+        return txid == self._epochs.current
 
 
 class _Opaque(ExternalMap):
@@ -169,7 +168,9 @@ class _Opaque(ExternalMap):
 
     def before_commit(self) -> Rows:
         """See `ExternalMap.before_commit`."""
-        return {key: [self._txid + 1, _held(value), _held(self._cache[key])] for key, value in self._changed.items()}
+        return {
+            key: [self._epochs.current, _held(value), _held(self._cache[key])] for key, value in self._changed.items()
+        }
 
     def _before(self, stored: Any) -> Any:
         txid, value, before = stored
@@ -187,7 +188,7 @@ class _Transactional(ExternalMap):
         """What the former owner had committed may not have been written."""
         super().begin(state)
         left = {key.removeprefix(_WRITTEN): row for key, row in state.range(_WRITTEN, _END)}
-        self._to_write = {key: row for key, row in left.items() if row[0] == self._txid}
+        self._to_write = {key: row for key, row in left.items() if row[0] == self._epochs.ended}
         self._cache = {key: value for key, (_, value) in left.items()}
 
     def _recover(self, stored_last: Sequence[str]) -> None:
@@ -198,7 +199,7 @@ class _Transactional(ExternalMap):
         for key in [key for key, _ in self._state.range(_WRITTEN, _END)]:
             if key.removeprefix(_WRITTEN) not in self._changed:
                 self._state.delete(key)
-        self._to_write = {key: [self._txid + 1, value] for key, value in self._changed.items()}
+        self._to_write = {key: [self._epochs.current, value] for key, value in self._changed.items()}
         for key, row in self._to_write.items():
             self._state.put(_WRITTEN + key, row)
         super().end_epoch()

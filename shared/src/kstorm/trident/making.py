@@ -3,13 +3,13 @@
 Each function gives the fields that come out, and the step; and raises `TopologyError` on fields that there are not.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
 from kstorm.trident.batches import Picked
+from kstorm.trident.chained import OfParts
 from kstorm.trident.external import MapFactory
 from kstorm.trident.operations import Filter, Function, name_of
 from kstorm.trident.own_state import AskStep, StateFactory
@@ -19,7 +19,6 @@ from kstorm.trident.steps import (
     AggregateStep,
     CallStep,
     CombineStep,
-    ExtremeStep,
     FilterStep,
     FunctionStep,
     ProjectStep,
@@ -59,6 +58,8 @@ def aggregating(
     picked = Picked(fields if inputs is None else chosen(inputs, fields), fields)
     own = Picked(chosen(groups, fields), fields)
     _check_outputs(aggregator, outputs)
+    if isinstance(aggregator, OfParts):
+        aggregator.bind(fields)
     return added(outputs, groups), AggregateStep(aggregator, own, picked, len(outputs), partial=is_partial)
 
 
@@ -67,14 +68,6 @@ def combining(aggregator: CombinerAggregator, groups: Fields, outputs: Fields, f
     _check_outputs(aggregator, outputs)
     value = Fields(name for name in fields if name not in groups)
     return added(outputs, groups), CombineStep(aggregator, Picked(groups, fields), Picked(value, fields))
-
-
-def extreme(
-    field: str, key: Callable[[Any], Any] | None, choose: Callable[..., Any], fields: Fields
-) -> tuple[Fields, Step]:
-    """One tuple, with all fields."""
-    (place,) = Picked(chosen(Fields(field), fields), fields).places
-    return fields, ExtremeStep(place, key, choose)
 
 
 def asking(

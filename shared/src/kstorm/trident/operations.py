@@ -5,6 +5,7 @@ connection) is made in `prepare`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from kstorm.topology import Config, TopologyContext
@@ -51,6 +52,27 @@ class FilterNull(Filter):
     def is_keep(self, tuple: TridentTuple) -> bool:
         """See `Filter.is_keep`."""
         return all(value is not None for value in tuple)
+
+
+class Equals(Filter):
+    """Keeps tuples whose input fields are all equal."""
+
+    def is_keep(self, tuple: TridentTuple) -> bool:
+        """See `Filter.is_keep`."""
+        return all(one == other for one, other in pairwise(tuple))
+
+
+class Debug(Filter):
+    """Keeps all tuples, and prints each: what the service writes, or `./run topology` shows."""
+
+    def __init__(self, name: str = "") -> None:
+        """`name`: what is in front of each, if there are several."""
+        self._before = f"DEBUG({name})" if name else "DEBUG"
+
+    def is_keep(self, tuple: TridentTuple) -> bool:
+        """See `Filter.is_keep`."""
+        print(f"{self._before}: {tuple.as_dict()}", flush=True)
+        return True
 
 
 class Negate(Filter):

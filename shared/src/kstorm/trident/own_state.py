@@ -1,17 +1,16 @@
 """States of a user's own class (Storm's `State` and `StateFactory`)."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from kstorm.errors import EmitError
 from kstorm.topology import Config, Fields, KeyValueState, TopologyContext
 from kstorm.trident.batches import EMPTY, Batch, Picked, Row
+from kstorm.trident.epochs import Epochs
 from kstorm.trident.operations import Operation
 from kstorm.trident.state import QueryFunction, StateUpdater
 from kstorm.trident.steps import Step, asked
 from kstorm.trident.tuple import TridentTuple
-
-_TXID: Final = "x/txid"
 
 
 class State:
@@ -48,6 +47,7 @@ class OwnState:
         self._tuples: list[TridentTuple] = []
         self._given: list[TridentTuple] = []
         self._made: State | None = None
+        self._epochs = Epochs()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """What the state is made of."""
@@ -55,8 +55,7 @@ class OwnState:
 
     def begin(self, state: KeyValueState) -> None:
         """See `ExternalMap.begin`."""
-        self._own = state
-        self._txid = state.get(_TXID, 0)
+        self._epochs.begin(state)
 
     def open(self) -> None:
         """Makes the state. Blocks."""
@@ -94,8 +93,7 @@ class OwnState:
     def end_epoch(self) -> None:
         """See `ExternalMap.end_epoch`."""
         self._tuples = []
-        self._txid += 1
-        self._own.put(_TXID, self._txid)
+        self._epochs.end()
 
     def after_commit(self) -> Any:
         """Nothing is left to be done."""
@@ -105,9 +103,9 @@ class OwnState:
         """Has the updater change the state. Blocks."""
         if tuples:
             assert self._made is not None
-            self._made.begin_commit(self._txid + 1)
+            self._made.begin_commit(self._epochs.current)
             self._updater.update_state(self._made, tuples, _EmitsNothing())
-            self._made.commit(self._txid + 1)
+            self._made.commit(self._epochs.current)
 
 
 class _EmitsNothing:

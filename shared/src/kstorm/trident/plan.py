@@ -110,6 +110,10 @@ class JoinNode(Node):
 
     keys: tuple[Fields, Fields] = (Fields(), Fields())
     outputs: Fields = field(default_factory=Fields)
+    kind: str = "inner"
+    window: Any = None
+    """None joins all that ever came."""
+    mode: str = "compact"
 
 
 @dataclass(eq=False)

@@ -1,11 +1,12 @@
 """What a stream keeps: states, their updates and their queries (Storm's `trident.state`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
 from kstorm.trident.operations import Operation, TridentCollector
 from kstorm.trident.tuple import TridentTuple
@@ -77,6 +78,35 @@ class MapState:
         """Removes a key; returns the value that it had, None if there was none."""
         return self._state.delete(text_of(key))
 
+    def multi_remove(self, keys: Sequence[Key]) -> None:
+        """Removes several (Storm's `RemovableMapState`)."""
+        for key in keys:
+            self.delete(key)
+
+    def get_tuples(self) -> Iterator[tuple[Any, ...]]:
+        """All of the task's part: each key's values, and its value (Storm's `ITupleCollection`)."""
+        return ((*key_of(text), value) for text, value in self._state.items())
+
+
+class Snapshottable:
+    """The one value of a state without keys (Storm's `SnapshottableMap`)."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def get(self, default: Any = None) -> Any:
+        """The value, or `default`."""
+        return self._state.get((), default)
+
+    def set(self, value: Any) -> None:
+        """Sets it."""
+        self._state.put((), value)
+
+    def update(self, update: Callable[[Any], Any]) -> Any:
+        """Sets it to what `update` makes of the value that there was, None if none; returns the new one."""
+        (value,) = self._state.multi_update([()], [update])
+        return value
+
 
 class ShownMap:
     """A `MapState` to read, of which values are shown as an aggregator's results."""
@@ -93,6 +123,14 @@ class ShownMap:
         """Of several; None where there is none."""
         return [self.get(key) for key in keys]
 
+    def get_tuples(self) -> Iterator[tuple[Any, ...]]:
+        """All of the task's part: each key's values, and its result. Raises `StorageError` if the state is in a database."""
+        if not isinstance(self._state, MapState):
+            raise StorageError(
+                "a state in a database does not list what a task has: ask the database, or keep kstorm_state()"
+            )
+        return ((*key, self._show(value)) for *key, value in self._state.get_tuples())
+
 
 class StateUpdater(Operation):
     """Changes a state by the tuples of a batch (Storm's `StateUpdater`)."""
@@ -104,6 +142,10 @@ class StateUpdater(Operation):
 
 class QueryFunction(Operation):
     """Asks a state (Storm's `QueryFunction`)."""
+
+    asks_by_key = True
+    """Whether the input fields are a key, so that a tuple has to be in the task that has it. If not, whoever wires it says which
+    tasks are asked: by `broadcast` all of them."""
 
     def batch_retrieve(self, state: Any, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
         """An answer for each tuple, in their order."""
@@ -124,6 +166,42 @@ class MapGet(QueryFunction):
     def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
         """See `QueryFunction.execute`."""
         collector.emit([result])
+
+
+class SnapshotGet(QueryFunction):
+    """Adds the one value of a state without groups; None if there is none yet."""
+
+    def batch_retrieve(self, state: MapState, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
+        """See `QueryFunction.batch_retrieve`."""
+        return [state.get()] * len(tuples)
+
+    def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
+        """See `QueryFunction.execute`."""
+        collector.emit([result])
+
+
+class TupleCollectionGet(QueryFunction):
+    """Adds all that a task has of a state: a tuple for each key, with the key's values and its value.
+
+    `questions.broadcast().state_query(counts, (), TupleCollectionGet(), Fields("word", "count"))` asks all tasks. It reads the
+    whole state, once for each batch.
+    """
+
+    asks_by_key = False
+
+    def batch_retrieve(self, state: MapState, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
+        """See `QueryFunction.batch_retrieve`."""
+        return [list(state.get_tuples())] * len(tuples)
+
+    def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
+        """See `QueryFunction.execute`."""
+        for values in result:
+            collector.emit(values)
+
+
+def key_of(text: str) -> Key:
+    """The values of which `text_of` made a key."""
+    return msgspec.json.decode(text) if text.startswith("[") else [text]
 
 
 def text_of(key: Key) -> str:

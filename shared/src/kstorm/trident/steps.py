@@ -7,7 +7,7 @@ from typing import Any
 from kstorm.errors import EmitError
 from kstorm.topology import Config, TopologyContext
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator, results_of
-from kstorm.trident.batches import EMPTY, Batch, Picked, key_columns
+from kstorm.trident.batches import Batch, Picked, key_columns
 from kstorm.trident.emitted import emitted
 from kstorm.trident.operations import Filter, Function, Operation, name_of, predicate_of
 from kstorm.trident.state import QueryFunction
@@ -172,24 +172,6 @@ class AggregateStep(Step):
             collector.all_for(place)
         columns = key_columns(list(groups), len(self.groups.places))
         return Batch(columns, last_positions(keys, batch, groups), len(groups)).taken(collector.at, collector.columns())
-
-
-class ExtremeStep(Step):
-    """The least or the greatest tuple of a batch, by one of its values."""
-
-    def __init__(self, place: int, key: Callable[[Any], Any] | None, choose: Callable[..., Any]) -> None:
-        """`choose`: `min` or `max`."""
-        self._place, self._key, self._choose = place, key, choose
-
-    def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
-        values, key = batch.column(self._place), self._key
-        there = [number for number, value in enumerate(values) if value is not None]
-        if not there:
-            return EMPTY
-        rank = values.__getitem__ if key is None else lambda number: key(values[number])
-        found = self._choose(there, key=rank)
-        return Batch([[column[found]] for column in batch.columns()], [batch.all_positions()[-1]], 1)
 
 
 class CombineStep(Step):

@@ -10,8 +10,10 @@ from kstorm.topology import Bolt, CustomStreamGrouping, Fields
 from kstorm.topology.groupings import AllGrouping, CustomGrouping, GlobalGrouping, ShuffleGrouping
 from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, as_aggregator
 from kstorm.trident.batches import Picked
+from kstorm.trident.chained import Chain
 from kstorm.trident.external import MapFactory
-from kstorm.trident.making import adding, aggregating, asking, combining, extreme, filtering, projecting, updating
+from kstorm.trident.first import Assembly, by_field, by_tuple
+from kstorm.trident.making import adding, aggregating, asking, combining, filtering, projecting, updating
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
 from kstorm.trident.own_state import OwnUpdate, StateFactory
 from kstorm.trident.plan import (
@@ -112,9 +114,7 @@ class Stream(_Written):
     def partition_aggregate(self, *given: Any) -> "Stream":
         """`partition_aggregate(inputs, aggregator, outputs)`, or without inputs: of each batch of each task one value, or what an
         `Aggregator` emits. A batch is what comes in one piece, a frame, whose size is nobody's promise."""
-        inputs, aggregator, outputs = _aggregation(given)
-        step = partial(aggregating, aggregator, Fields(), inputs, outputs)
-        return self._step(f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step)
+        return self.group_by().partition_aggregate(*given)
 
     def window(self, window: Window, *given: Any) -> "Stream":
         """`window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`, or without inputs: of each window of each task one
@@ -130,17 +130,29 @@ class Stream(_Written):
         return self.window(Window(length, slide), *given)
 
     def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
-        """Of each batch the tuple with the least value of a field, by `key` if it is given. None does not count."""
-        return self._extreme("min_by", field, key, min)
+        """Of each batch of each task the tuple with the least value of a field, by `key` if it is given. None does not count."""
+        return self._step(f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields))
 
     def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
         """As `min_by`, the greatest."""
-        return self._extreme("max_by", field, key, max)
+        return self._step(f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields))
 
-    def _extreme(self, verb: str, field: str, key: Callable[[Any], Any] | None, choose: Any) -> "Stream":
-        make = partial(extreme, field, key, choose)
-        title = f"{verb}({field})"
-        return self._step(title, verb, make).global_()._step(title, verb, make)
+    def min(self, key: Callable[[TridentTuple], Any]) -> "Stream":
+        """As `min_by`, by what `key` makes of each tuple; of two tuples' comparison: `functools.cmp_to_key`."""
+        return self._step(f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields))
+
+    def max(self, key: Callable[[TridentTuple], Any]) -> "Stream":
+        """As `min`, the greatest."""
+        return self._step(f"max({name_of(key)})", "max", lambda fields: by_tuple(1, key, True, fields))
+
+    def apply_assembly(self, assembly: "Assembly | Callable[[Stream], Stream]") -> "Stream":
+        """What an assembly makes of it: `apply_assembly(FirstN(3, "count", reverse=True))`."""
+        return assembly.apply(self) if isinstance(assembly, Assembly) else assembly(self)
+
+    def chained_agg(self) -> Chain:
+        """Begins several aggregations of the same tuples: `chained_agg().aggregate(Count(), "n").aggregate("cents", Sum(),
+        "sum").chain_end()`."""
+        return self.group_by().chained_agg()
 
     # Which task is next.
 
@@ -274,13 +286,30 @@ class GroupedStream(_Written):
             step.make_of_parts = partial(combining, aggregator, self._groups, outputs)
         return Stream(self._topology, self._add(step))
 
+    def partition_aggregate(self, *given: Any) -> Stream:
+        """As `aggregate`, of each batch of each task: a group's tuples may be in several tasks."""
+        inputs, aggregator, outputs = _aggregation(given)
+        step = partial(aggregating, aggregator, self._groups, inputs, outputs)
+        stream = Stream(self._topology, self._node)
+        return stream._step(f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step)
+
+    def chained_agg(self) -> Chain:
+        """As `Stream.chained_agg`, of each group."""
+        return Chain(self)
+
+    def state_query(
+        self, state: "TridentState | StateFactory", inputs: Any, query: QueryFunction, outputs: Names
+    ) -> Stream:
+        """As `Stream.state_query`, asked in the task that has the group."""
+        return Stream(self._topology, self._node).partition_by(self._groups).state_query(state, inputs, query, outputs)
+
     def window(self, window: Window, *given: Any) -> Stream:
         """As `Stream.window`, of each group in a window."""
         return self._window(window, given, self._add(self._by_group(self._node)))
 
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
         inputs, aggregator, outputs = _aggregation(given)
-        title = f"window({window.window_settings.length}, {name_of(aggregator)} → {_listed(outputs)})"
+        title = f"window({window.window_settings}, {name_of(aggregator)} → {_listed(outputs)})"
         make = partial(aggregating, aggregator, self._groups, inputs, outputs)
         found = WindowNode(title, [node], short=_short(aggregator), window=window, make=make)
         return Stream(self._topology, self._add(found))

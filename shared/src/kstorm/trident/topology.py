@@ -12,6 +12,7 @@ counts.new_values_stream().to_kafka("counts", key="word")
 built = topology.build()
 """
 
+from enum import StrEnum
 from typing import Any
 
 from kstorm.errors import TopologyError
@@ -20,11 +21,13 @@ from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.validate import check_id
 from kstorm.trident.compile import compiled
 from kstorm.trident.describe import drawn, told
+from kstorm.trident.join import JoinOutFieldsMode, JoinType
 from kstorm.trident.operations import name_of
 from kstorm.trident.own_state import StateFactory
 from kstorm.trident.plan import JoinNode, MergeNode, Node, SpoutNode
 from kstorm.trident.spouts import _TridentKafkaSpout
 from kstorm.trident.stream import Names, Stream
+from kstorm.trident.windows import Window
 
 
 class TridentTopology:
@@ -61,11 +64,30 @@ class TridentTopology:
         self.nodes.append(node)
         return Stream(self, node)
 
-    def join(self, left: Stream, left_key: Names, right: Stream, right_key: Names, outputs: Names) -> Stream:
-        """Each tuple with every tuple of the other stream whose key is the same, of all that ever came: kept in the state, without
-        an end. `outputs`: the key, the other fields of the left stream, those of the right one. Storm joins within a batch."""
+    def join(
+        self,
+        left: Stream,
+        left_key: Names,
+        right: Stream,
+        right_key: Names,
+        outputs: Names,
+        kind: JoinType | str = JoinType.INNER,
+        *,
+        window: Window | None = None,
+        mode: JoinOutFieldsMode | str = JoinOutFieldsMode.COMPACT,
+    ) -> Stream:
+        """Each tuple with every tuple of the other stream whose key is the same. Storm joins within a batch.
+
+        `window`: of each window, when it ends; without one of all that ever came, which is kept in the state, without an end.
+        `kind`: whose tuples come out without a partner, which takes a window. `outputs`: names for what comes out, by default (as
+        `mode` says) the key, the other fields of the left stream, those of the right one. Raises `TopologyError` on a kind or a
+        mode that there is not.
+        """
         keys = Fields(left_key), Fields(right_key)
-        node = JoinNode(f"join({', '.join(keys[0])})", [left._node, right._node], keys=keys, outputs=Fields(outputs))
+        parents = [left._node, right._node]
+        title = f"{'' if kind == JoinType.INNER else f'{kind} '}join({', '.join(keys[0])})"
+        node = JoinNode(title, parents, keys=keys, outputs=Fields(outputs), window=window)
+        node.kind, node.mode = _one_of(JoinType, kind), _one_of(JoinOutFieldsMode, mode)
         self.nodes.append(node)
         return Stream(self, node)
 
@@ -85,3 +107,9 @@ class TridentTopology:
     def dot(self) -> str:
         """The plan as a graph for Graphviz. Raises as `build` does."""
         return drawn(compiled(self.name, self.config, self.nodes))
+
+
+def _one_of(kinds: type[StrEnum], given: str) -> str:
+    if given not in list(kinds):
+        raise TopologyError(f"{given!r} is no {kinds.__name__}: give {', '.join(kinds)}")
+    return given

@@ -9,10 +9,12 @@ from kstorm.trident.batches import Batch, Picked, Row
 from kstorm.trident.state import text_of
 from kstorm.trident.steps import AggregateStep, Step
 from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
+from kstorm.windows.chains import manager_of_sums
 from kstorm.windows.extents import Extent
 from kstorm.windows.kept import Kept
 from kstorm.windows.manager import Manager
-from kstorm.windows.panes import PaneManager, PaneWindow
+from kstorm.windows.panes import PaneWindow
+from kstorm.windows.sessions import SessionSums
 
 
 class Window(Windowed):
@@ -23,14 +25,21 @@ class Window(Windowed):
         self.with_window(length, length if slide is None else slide)
 
 
+class Sessions(Window):
+    """Sessions of each group: its tuples between two pauses, `Sessions(Duration.minutes(5))` (`with_session_window`)."""
+
+    def __init__(self, gap: Duration | timedelta) -> None:
+        self.with_session_window(gap, ())
+
+
 class AggregatingBolt(WindowedBolt):
     """Has a step work on the tuples of each window, as if they were a batch."""
 
     def __init__(self, window: Window, step: Step, fields: Fields) -> None:
         self._step, self._fields = step, fields
-        self._with(
-            **{name: getattr(window.window_settings, name) for name in window.window_settings.__dataclass_fields__}
-        )
+        self._like(window)
+        if window.window_settings.gap is not None and isinstance(step, AggregateStep):
+            self._with(key=step.groups.fields)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """What the step gives."""
@@ -47,8 +56,9 @@ class AggregatingBolt(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> None:
         """Emits what it makes of a window."""
-        if len(window):
-            found = self._step.run(Batch.of_rows([(*tuple.values,) for tuple in window]))
+        given = [(*tuple.values,) for tuple in window]
+        if given:
+            found = self._step.run(Batch.of_rows(given))
             for row in zip(*found.columns(), strict=True):
                 self.collector.emit(row)
 
@@ -60,7 +70,7 @@ class CombiningBolt(WindowedBolt):
         self, window: Window, aggregator: CombinerAggregator, groups: Picked, picked: Picked, fields: Fields
     ) -> None:
         self._aggregator, self._groups, self._picked, self._fields = aggregator, groups, picked, fields
-        _take_over(self, window)
+        self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Group and value."""
@@ -77,10 +87,13 @@ class CombiningBolt(WindowedBolt):
 
     def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
         """See `WindowedBolt.make_manager`."""
-        length, slide = self.window_settings.length, self.window_settings.slide
+        settings = self.window_settings
+        if settings.gap is not None:
+            return SessionSums(state, settings.gap.ms, self._fold, self._aggregator.combine)
+        length, slide = settings.length, settings.slide
         assert isinstance(length, Duration)
         assert isinstance(slide, Duration)
-        return PaneManager(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
+        return manager_of_sums(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
 
     def execute(self, window: Any) -> None:
         """Emits a tuple for each group."""
@@ -97,12 +110,9 @@ class CombiningBolt(WindowedBolt):
 def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:
     """What makes something of windows: a combiner needs no tuples where they end by time."""
     settings = window.window_settings
-    by_time = isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+    by_time = settings.gap is not None or (
+        isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
+    )
     if by_time and isinstance(step, AggregateStep) and isinstance(step.operation, CombinerAggregator):
         return CombiningBolt(window, step.operation, step.groups, step.picked, fields)
     return AggregatingBolt(window, step, fields)
-
-
-def _take_over(bolt: WindowedBolt, window: Window) -> None:
-    settings = window.window_settings
-    bolt._with(**{name: getattr(settings, name) for name in settings.__dataclass_fields__})

@@ -17,6 +17,7 @@ from kstorm.windows.collector import WindowCollector
 from kstorm.windows.executor import WindowedBoltExecutor
 from kstorm.windows.kept import Kept
 from kstorm.windows.manager import Manager, WindowManager
+from kstorm.windows.sessions import SessionManager
 from kstorm.windows.window import TupleWindow
 from kstorm.windows.windowed import Windowed
 
@@ -45,7 +46,10 @@ class WindowedBolt(Windowed, Wrapped):
 
     def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
         """What keeps its windows, in the executor's state: here their tuples."""
-        length, slide = self.window_settings.length, self.window_settings.slide
+        settings = self.window_settings
+        if settings.gap is not None:
+            return SessionManager(state, kept, settings.gap.ms, settings.key)
+        length, slide = settings.length, settings.slide
         assert length is not None
         assert slide is not None
         return WindowManager(kept, length, slide)

@@ -112,7 +112,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
                 if at <= self._watermark.at:
                     self._take_late(each, collector)
                     continue
-                self._watermark.note(each.source_task, at, now)
+                self._watermark.note(each.source, at, now)
             self._manager.add(at, each)
         self._store()
 
@@ -155,7 +155,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
     def _restore(self) -> None:
         settings = self._settings
         self._watermark = Watermark(
-            0 if settings.lag is None else settings.lag.ms, None if settings.idle is None else settings.idle.ms
+            0 if settings.lag is None else settings.lag.ms,
+            None if settings.idle is None else settings.idle.ms,
+            [(each.component, each.stream) for each in self.context.topology.components[self.context.component].inputs],
         )
         self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()

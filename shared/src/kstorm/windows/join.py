@@ -43,7 +43,8 @@ class JoinBolt(WindowedBolt):
 
     def join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
         """Tuples whose `field` is that of a tuple of `prior`, a source that is joined already: by the field that it was joined
-        by, or by `prior_field`, which Storm has not. Raises `TopologyError` if `prior` is none, or `source` is one."""
+        by, or by `prior_field`, which Storm has not. `"address.city"` is a field within a map. Raises `TopologyError` if `prior` is
+        none, or `source` is one."""
         return self._add(source, field, prior, prior_field, is_left=False)
 
     def left_join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
@@ -98,10 +99,10 @@ class JoinBolt(WindowedBolt):
 def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterable[Row]:
     partners: dict[Any, list[Tuple]] = defaultdict(list)
     for tuple in tuples:
-        partners[_key(tuple[join.field])].append(tuple)
+        partners[_key(_within(tuple, join.field))].append(tuple)
     for row in rows:
         prior = row.get(join.prior)
-        found = [] if prior is None else partners.get(_key(prior[join.prior_field]), [])
+        found = [] if prior is None else partners.get(_key(_within(prior, join.prior_field)), [])
         yield from ({**row, join.source: tuple} for tuple in found)
         if join.is_left and not found:
             yield row
@@ -114,11 +115,17 @@ def _key(value: Any) -> Any:
 
 def _value(row: Row, name: str) -> Any:
     source, found, path = name.partition(":")
-    first, *inner = (path if found else name).split(".")
+    path = path if found else name
     for each in [source] if found else row:
-        if each in row and first in row[each]:
-            value = row[each][first]
-            for step in inner:
-                value = value.get(step) if isinstance(value, dict) else None
-            return value
+        if each in row and path.partition(".")[0] in row[each]:
+            return _within(row[each], path)
     return None
+
+
+def _within(tuple: Tuple, path: str) -> Any:
+    """The value of a field, or of a key of a map in it."""
+    first, *inner = path.split(".")
+    value = tuple[first]
+    for step in inner:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -1,13 +1,14 @@
-"""The tuples of a bolt's windows, in its state: by time, and of one time as they came."""
+"""The tuples of a bolt's windows, in its state: by group, then by time, and of one time as they came."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from kstorm.topology import DEFAULT_STREAM, Fields, KeyValueState, Source, Tuple
 from kstorm.windows.ordering import DIGITS, number_of, text_of
 
 _TUPLES: Final = "w/t/"
-_END: Final = "w/t0"  # "0" is the character behind "/"
+END: Final = "w/t0"  # "0" is the character behind "/"
+"""Behind every tuple's key."""
 _META: Final = "w/meta"
 
 
@@ -27,24 +28,30 @@ class Kept:
         self._state, self._fields = state, fields
         self._sources: dict[tuple[str, str, int], Source] = {}
 
-    def add(self, time: int, number: int, tuple: Tuple) -> None:
+    def add(self, time: int, number: int, tuple: Tuple, group: str = "") -> None:
         """Keeps a tuple. `number` grows with each."""
         source = tuple.source
         stream = None if source.stream == DEFAULT_STREAM else source.stream
-        self._state.put(_key(time, number), [source.component, source.task, stream, list(tuple.values)])
+        self._state.put(key_of(time, number, group), [source.component, source.task, stream, list(tuple.values)])
 
-    def up_to(self, time: int) -> list[Entry]:
-        """Those of this time and before."""
-        return list(self._entries(_key(time + 1, 0)))
+    def between(self, behind: str, before: str) -> Iterator[Entry]:
+        """Those whose keys are behind one and before another."""
+        for key, (component, task, stream, values) in self._state.range(behind + "\x00", before):
+            source = self._source(component, stream or DEFAULT_STREAM, task)
+            yield Entry(key, number_of(key[-2 * DIGITS : -DIGITS]), Tuple(values, source))
+
+    def tuples(self, behind: str, before: str) -> Iterator[Tuple]:
+        """The same without their keys."""
+        return (entry.tuple for entry in self.between(behind, before))
 
     def next(self, behind: str) -> Entry | None:
         """The first whose key is behind this one."""
-        return next(self._entries(_END, behind + "\x00"), None)
+        return next(self.between(behind, END), None)
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, behind: str, before: str) -> None:
         """Keeps them no longer."""
-        for entry in entries:
-            self._state.delete(entry.key)
+        for key in [key for key, _ in self._state.range(behind + "\x00", before)]:
+            self._state.delete(key)
 
     def meta(self) -> list[Any] | None:
         """What was stored beside them; None if nothing was."""
@@ -55,11 +62,6 @@ class Kept:
         """Stores it."""
         self._state.put(_META, meta)
 
-    def _entries(self, end: str, start: str = _TUPLES) -> Iterator[Entry]:
-        for key, (component, task, stream, values) in self._state.range(start, end):
-            source = self._source(component, stream or DEFAULT_STREAM, task)
-            yield Entry(key, number_of(key[len(_TUPLES) : len(_TUPLES) + DIGITS]), Tuple(values, source))
-
     def _source(self, component: str, stream: str, task: int) -> Source:
         place = component, stream, task
         if place not in self._sources:
@@ -68,13 +70,14 @@ class Kept:
         return self._sources[place]
 
 
-def _key(time: int, number: int) -> str:
-    return f"{_TUPLES}{text_of(time)}{number:0{DIGITS}d}"
+def key_of(time: int, number: int, group: str = "") -> str:
+    """Of a tuple. With the number 0 it is before all tuples of that time."""
+    return f"{_TUPLES}{group}{text_of(time)}{number:0{DIGITS}d}"
 
 
-def last_key(time: int) -> str:
+def last_key(time: int, group: str = "") -> str:
     """Behind all of a time, before all of the next."""
-    return _key(time + 1, 0)
+    return key_of(time + 1, 0, group)
 
 
 ALL: Final = 2**61

@@ -1,16 +1,18 @@
 """Which windows are due, and what is in them (Storm's `WindowManager` with its trigger and eviction policies).
 
 A window ends at a time, or with a tuple. Ends of time are multiples of the slide, whatever the first tuple's time is. A window
-without tuples is not shown.
+without tuples is not shown. What a window costs is the tuples that are new and those that leave it, whatever its length, unless the
+bolt reads all of it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Protocol
 
 from kstorm.errors import FrameError
 from kstorm.topology import Tuple
 from kstorm.windows.extents import Count, Duration, Extent
-from kstorm.windows.kept import BEFORE_ALL, Entry, Kept, last_key
+from kstorm.windows.kept import BEFORE_ALL, END, Kept, last_key
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
 
@@ -52,7 +54,9 @@ class WindowManager:
         self._number = 0
         self._ended = NEVER  # the time of the last window's end
         self._shown = BEFORE_ALL  # the key up to which tuples were in windows, or passed by
-        self._counted = 0  # tuples behind it, where the slide is a number of them and all of them are complete
+        self._front = BEFORE_ALL  # the key up to which none is kept any more
+        self._inside = 0  # tuples between both, where the length is a number of them
+        self._counted = 0  # tuples behind what was shown
 
     def time_for(self, now: int) -> int:
         """See `Manager.time_for`."""
@@ -71,68 +75,75 @@ class WindowManager:
     def due(self, time: int) -> Iterator[TupleWindow]:
         """See `Manager.due`."""
         if isinstance(self._slide, Count):
-            if self._counted >= self._slide.tuples:
-                yield from self._by_count(self._slide.tuples, time)
+            yield from self._by_count(self._slide.tuples, time)
         else:
             yield from self._by_time(self._slide.ms, time)
 
     def stored(self) -> list[Any]:
         """For the state."""
-        return [self._number, self._ended, self._shown, self._counted]
+        return [self._number, self._ended, self._shown, self._front, self._inside, self._counted]
 
     def restore(self, stored: list[Any]) -> None:
         """As it was stored."""
-        self._number, self._ended, self._shown, self._counted = stored
+        self._number, self._ended, self._shown, self._front, self._inside, self._counted = stored
 
     def _by_time(self, slide: int, time: int) -> Iterator[TupleWindow]:
         while (end := self._next_end(slide)) is not None and end <= time:
-            yield from self._window(self._kept.up_to(end), end)
+            before = last_key(end)
+            new = 0
+            if isinstance(self._length, Count):
+                new = sum(1 for _ in self._kept.between(self._shown, before))
+            yield from self._window(end, before, new)
 
     def _next_end(self, slide: int) -> int | None:
         """When the next window ends that has a tuple; None if there is none. Of a number of tuples: that has a new one."""
         if isinstance(self._length, Duration) and self._ended != NEVER:
             end = self._ended + slide
-            entry = self._kept.next(last_key(end - self._length.ms))
+            entry = self._kept.next(max(self._front, last_key(end - self._length.ms)))
             if entry is not None and entry.time <= end:
                 return end
         entry = self._kept.next(self._shown)
         return None if entry is None else -(-entry.time // slide) * slide
 
     def _by_count(self, tuples: int, time: int) -> Iterator[TupleWindow]:
-        while True:
-            entries = self._kept.up_to(time)
-            behind = [place for place, entry in enumerate(entries) if entry.key > self._shown]
-            if len(behind) < tuples:
+        while self._counted >= tuples:
+            last = next(islice(self._kept.between(self._shown, last_key(time)), tuples - 1, None), None)
+            if last is None:
                 return
-            last = behind[tuples - 1]
-            yield from self._window(entries[: last + 1], entries[last].time, entries[last].key)
+            yield from self._window(last.time, last.key + "\x00", tuples)
             self._counted -= tuples
 
-    def _window(self, entries: Sequence[Entry], end: int, shown: str | None = None) -> Iterator[TupleWindow]:
-        """The one that ends with these; none if it has no tuple. What it raises on is shown again: nothing has changed then."""
-        first = self._first(entries, end)
-        inside, outside = entries[first:], entries[:first]
-        if inside:
-            yield TupleWindow(
-                tuples=_tuples(inside),
-                new=_tuples(entry for entry in inside if entry.key > self._shown),
-                expired=_tuples(entry for entry in outside if entry.key <= self._shown),
+    def _window(self, end: int, before: str, new: int) -> Iterator[TupleWindow]:
+        """The one that ends at this time and before this key; none if it has no tuple. `new`: how many of its tuples no window
+        had. What it raises on is shown again: nothing has changed then."""
+        kept, shown, front = self._kept, self._shown, self._front
+        leaving = 0
+        if isinstance(self._length, Count):
+            leaving = max(0, self._inside + new - self._length.tuples)
+            cut = self._key_behind(leaving)
+        else:
+            cut = max(front, last_key(end - self._length.ms))
+        if next(kept.between(cut, before), None) is not None:
+            window = TupleWindow(
+                tuples=lambda: kept.tuples(cut, before),
+                new=None if cut >= shown else lambda: kept.tuples(shown, before),
+                expired=lambda: kept.tuples(front, min(cut, shown) + "\x00"),
                 start_timestamp=end - self._length.ms if isinstance(self._length, Duration) else None,
                 end_timestamp=end,
             )
-        self._kept.forget(outside)
-        self._shown, self._ended = shown or last_key(end), end
+            yield window
+            window.pass_by()
+        kept.forget(front, cut + "\x00")
+        self._inside += new - leaving
+        self._shown, self._front, self._ended = before, cut, end
 
-    def _first(self, entries: Sequence[Entry], end: int) -> int:
-        """The place of the first that is in the window."""
-        if isinstance(self._length, Count):
-            return max(0, len(entries) - self._length.tuples)
-        start = end - self._length.ms
-        return next((place for place, entry in enumerate(entries) if entry.time > start), len(entries))
-
-
-def _tuples(entries: Iterable[Entry]) -> list[Tuple]:
-    return [entry.tuple for entry in entries]
+    def _key_behind(self, tuples: int) -> str:
+        """Of the last of the first so many."""
+        if not tuples:
+            return self._front
+        entry = next(islice(self._kept.between(self._front, END), tuples - 1, None), None)
+        assert entry is not None, "there are so many"
+        return entry.key
 
 
 def time_of(given: Any) -> int:

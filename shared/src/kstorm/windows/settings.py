@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kstorm.errors import TopologyError
-from kstorm.topology import Tuple
+from kstorm.topology import Fields, Tuple
 from kstorm.windows.extents import Duration, Extent
 
+_NO_FIELDS: Final = Fields()
 LATE_TUPLE: Final = "late_tuple"
 """The field of the stream of late tuples (Storm's `LATE_TUPLE_FIELD`)."""
 
@@ -20,6 +21,10 @@ class WindowSettings:
     """How long a window is."""
     slide: Extent | None = None
     """How far the next one begins."""
+    gap: Duration | None = None
+    """Of sessions, in place of length and slide: tuples of one key that are no further apart are of one."""
+    key: Fields = _NO_FIELDS
+    """Of sessions: whose they are."""
     timestamp: Callable[[Tuple], Any] | None = None
     """Gives a tuple's time, Unix milliseconds. None: when it comes."""
     lag: Duration | None = None
@@ -34,13 +39,20 @@ class WindowSettings:
     @property
     def tick_secs(self) -> float:
         """Between two looks at the time."""
-        times = [each.ms for each in (self.slide,) if isinstance(each, Duration) and self.timestamp is None]
-        return (min(times) if times else (self.interval or DEFAULT_INTERVAL).ms) / 1000
+        usual = (self.interval or DEFAULT_INTERVAL).ms
+        if self.timestamp is None and isinstance(self.slide, Duration):
+            return self.slide.ms / 1000
+        if self.timestamp is None and self.gap is not None:
+            return min(self.gap.ms, usual) / 1000
+        return usual / 1000
+
+    def __str__(self) -> str:
+        return f"{self.length}" if self.gap is None else f"sessions {self.gap} apart"
 
     def check(self) -> None:
         """Raises `TopologyError` if they do not fit."""
-        if self.length is None or self.slide is None:
-            raise TopologyError("it has no window: call with_window or with_tumbling_window")
+        if self.gap is None and (self.length is None or self.slide is None):
+            raise TopologyError("it has no window: call with_window, with_tumbling_window or with_session_window")
         if self.timestamp is None:
             for name in ("lag", "late", "idle"):
                 if getattr(self, name) is not None:

@@ -1,12 +1,12 @@
 """Says how windows are to be, call by call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Self
 
-from kstorm.topology import Tuple
+from kstorm.topology import Fields, Tuple
 from kstorm.windows.extents import Count, Duration, Extent, duration, extent
 from kstorm.windows.settings import WindowSettings
 
@@ -19,11 +19,18 @@ class Windowed:
     def with_window(self, length: Extent | timedelta, slide: Extent | timedelta | None = None) -> Self:
         """Windows of a length, each of which begins a slide behind the one before; without a slide, with each tuple (Storm's
         `withWindow`)."""
-        return self._with(length=extent(length), slide=Count(1) if slide is None else extent(slide))
+        slide = Count(1) if slide is None else extent(slide)
+        return self._with(length=extent(length), slide=slide, gap=None, key=Fields())
 
     def with_tumbling_window(self, length: Extent | timedelta) -> Self:
         """Windows that begin where the one before ends."""
-        return self._with(length=extent(length), slide=extent(length))
+        return self.with_window(length, length)
+
+    def with_session_window(self, gap: Time, key: str | Iterable[str]) -> Self:
+        """Sessions: of each key the tuples between two pauses. Tuples that are a gap apart or less are of one session, which is
+        shown when no other can come that belongs to it. `key`: the fields that say whose it is, which each input must have, and
+        which its inputs are to be grouped by; `()` for sessions of all that comes to the task. Not in Storm."""
+        return self._with(length=None, slide=None, gap=duration(gap), key=Fields(key))
 
     def with_timestamp_field(self, field: str) -> Self:
         """The field with a tuple's time, Unix milliseconds; without, tuples have the time at which they come."""
@@ -54,6 +61,9 @@ class Windowed:
     def _with(self, **changed: Any) -> Self:
         self.__dict__["window_settings"] = replace(self.window_settings, **changed)
         return self
+
+    def _like(self, other: "Windowed") -> None:
+        self.__dict__["window_settings"] = other.window_settings
 
     @property
     def window_settings(self) -> WindowSettings:

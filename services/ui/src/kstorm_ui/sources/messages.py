@@ -58,8 +58,7 @@ def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestA
     with TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log:
         for spout in topology.readings:
             with _asking(settings, topology, spout, log, values) as asking:
-                for message in asking.oldest():
-                    verdict = asking.verdict(message)
+                for verdict in asking.verdicts(asking.oldest()):
                     if log.budget.exhausted:  # then it was made of a part of what there is
                         return OldestAnswer(found, False)
                     found.append(verdict)

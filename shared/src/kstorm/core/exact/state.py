@@ -54,6 +54,7 @@ class UndoableState(TaskState):
             if value is not _NOT_THERE:
                 self._remember(key, value, weight)
         self._before = {}
+        self._sorted = None
         for key in [key for key, value in self._cache.items() if not isinstance(value, _CANNOT_CHANGE)]:
             self._read_anew(key)
 

@@ -45,7 +45,8 @@ class Admin:
         self._complaint = ""
         config: dict[str, Any] = {
             **settings.client_config,
-            "reconnect.backoff.ms": 500,  # so that it is refused once or twice, not ten times, before we hear of it
+            # Refused once or twice, not ten times, before we hear of it; half of it is lost before librdkafka connects.
+            "reconnect.backoff.ms": 200,
             "error_cb": self._heard,
             "log_level": 0,
         }

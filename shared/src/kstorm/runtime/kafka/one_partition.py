@@ -11,6 +11,12 @@ from kstorm.runtime.service.settings import Settings
 
 _ASK_SECS: Final = 20.0
 _FLUSH_SECS: Final = 20.0
+_READING: Final = {
+    "group.id": "kstorm-command",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 50,  # for so long Kafka holds back that there is no more, which whoever reads to the end waits for
+}
 _POLL_SECS: Final = 0.2
 _BATCH: Final = 500
 _MOST_WAITING: Final = 10_000
@@ -48,14 +54,14 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
         raise BrokerError(
             f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: is that the topology's name, and has it run?"
         )
-    config = {"group.id": "kstorm-command", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({**settings.client_config, **config})
+    consumer = Consumer({**settings.client_config, **_READING})
     try:
         start, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ASK_SECS)
         consumer.assign([TopicPartition(topic, 0, max(first, start))])
         at_end = False
         while True:
-            for record in consumer.consume(_BATCH, _POLL_SECS):
+            come = consumer.consume(1, _POLL_SECS)  # which returns as soon as there is one
+            for record in [*come, *consumer.consume(_BATCH, 0)]:
                 error = record.error()
                 if error is None:
                     yield record

@@ -58,7 +58,10 @@ class StatePages:
 
     def _check(self, headers: Mapping[str, str]) -> None:
         if not self._settings.state_queries:
-            raise _RefusedError(403, "nobody may ask for the state here: KSTORM_STATE_QUERIES is not true")
+            raise _RefusedError(
+                403,
+                "nobody may ask for the state here: KSTORM_STATE_QUERIES is not true (stateQueries of the chart)",
+            )
         token = self._settings.state_token
         if token:
             bearer = headers.get("Authorization", "").removeprefix("Bearer ").strip()

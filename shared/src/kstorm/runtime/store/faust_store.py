@@ -37,6 +37,7 @@ _OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's
 }
 _COPY_KEY: Final = b"\xffkstorm copy"  # no key of a table is this one: a state's are UTF-8, a ledger's digits
 _FORMAT: Final = 1
+_FIRST: Final = 8  # pairs that are read at first, of a range
 _LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5  # a process that is ending may hold the files for a while
 
 Pair = tuple[bytes, bytes | None]
@@ -88,13 +89,15 @@ class FaustStore:
         Between those read at once there is no open iterator, which would keep the database open."""
         after = start or None
         skips: bytes | None = None
+        size = min(_FIRST, at_once)  # who wants the next pair does not pay for hundreds
         while True:
             with self._blaming_disk(partition):
-                found = list(islice(self._db(partition).items(from_key=after), at_once))
+                found = list(islice(self._db(partition).items(from_key=after), size))
             yield from ((key, value) for key, value in found if key != skips and key != _COPY_KEY)
-            if len(found) < at_once:
+            if len(found) < size:
                 return
             after = skips = found[-1][0]
+            size = min(8 * size, at_once)
 
     def copy(self, partition: int) -> Copy | None:
         """What is kept with the partition; None if nothing is that can be read."""

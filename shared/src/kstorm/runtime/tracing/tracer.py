@@ -1,6 +1,6 @@
 """Finds the trees of messages in the topics of a topology."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 from typing import Final
 
@@ -11,9 +11,10 @@ from kstorm.inspect.origins import Begun, Seen, begun_in, begun_with, narrow, ru
 from kstorm.inspect.outcomes import patience_of
 from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree
+from kstorm.inspect.words import many
 from kstorm.runtime.tracing.log import Place, Ranges, TopicLog
 from kstorm.runtime.tracing.recent import Recent
-from kstorm.runtime.tracing.trees import SLACK_MS, Reading, completions
+from kstorm.runtime.tracing.trees import SLACK_MS, Reading, by_time, completions
 
 _MINUTE_MS: Final = 60_000
 _MORE: Final = 4
@@ -62,27 +63,42 @@ class Tracer:
         """The trees of a message that began between two Unix times in ms, oldest first, as far as they had grown a minute later."""
         return self._scan(self._at(start), self._at(until + SLACK_MS), message, until + _MINUTE_MS)
 
-    def newest_attempts(self, message: Message) -> Sequence[Tree]:
-        """As `attempts`, but of the retries of a message only the last ones: they may have come for hours."""
+    def newest_attempts(self, messages: Iterable[Message]) -> Mapping[Message, Sequence[Tree]]:
+        """As `attempts`, of several, but of the retries of a message only the last ones: they may have come for hours. All are read
+        at once."""
+        begun = {message: self._newest_begun(message) for message in messages}
+        trees = {tree.root: tree for tree in self._trees(one for found in begun.values() for one in found)}
+        of = {message: {one.root: trees[one.root] for one in found} for message, found in begun.items()}
+        return {message: sorted(found.values(), key=lambda tree: tree.begun) for message, found in of.items()}
+
+    def _newest_begun(self, message: Message) -> Sequence[Begun]:
         self._log.budget.doing = f"looking for {message}"
         if begun := self._recent.begun(message):
-            return self._trees(begun)
+            return begun
         start, until, is_last = self._first_attempt(message)
-        found = self._scan(start, until, message)
-        if not is_last and any(tree.outcome != "acked" for tree in found):
-            found += self._scan(until, self._recent.start(self._ackers), message)
-        return sorted(found, key=lambda tree: tree.begun)
+        found = self._begun(start, until, message)
+        if not is_last and any(tree.outcome != "acked" for tree in self._trees(found)):
+            found += self._begun(until, self._recent.start(self._ackers), message)
+        return found
+
+    def tree(self, root: int, around: int, spout_task: int | None = None) -> Tree:
+        """The tree of a root that began at about that Unix time in ms."""
+        self._log.budget.doing = f"reading the tree {root:016x}"
+        return self._read({root: around}, {spout_task})[root]
 
     def _trees(self, begun: Iterable[Begun], latest: float = inf) -> list[Tree]:
-        trees = (self.tree(one.root, one.timestamp, one.task, latest) for one in begun)
-        return sorted(trees, key=lambda tree: tree.begun)
+        """In the order of their beginnings, each once, as far as they had grown at a Unix time in ms."""
+        found: list[Tree] = []
+        for together in by_time(begun, lambda one: one.timestamp, self._recent.since + SLACK_MS):
+            self._log.budget.doing = f"reading {many(len(together), 'tree')}"
+            times = {one.root: one.timestamp for one in reversed(together)}
+            found += self._read(times, {one.task for one in together}, latest).values()
+        return sorted({tree.root: tree for tree in found}.values(), key=lambda tree: tree.begun)
 
-    def tree(self, root: int, around: int, spout_task: int | None = None, latest: float = inf) -> Tree:
-        """The tree of a root that began at about that Unix time in ms, as far as it had grown at another one."""
-        self._log.budget.doing = f"reading the tree {root:016x}"
-        patience = max(wait for task, wait in self._patience.items() if spout_task in (None, task))
-        reading = Reading(self._topology, self._log, [root], around, around, spout_task)
-        return reading.read(patience, latest, self._recent)[root]
+    def _read(self, begun: Mapping[int, int], spout_tasks: Set[int | None], latest: float = inf) -> Mapping[int, Tree]:
+        [one_task] = spout_tasks if len(spout_tasks) == 1 else [None]
+        patience = max(wait for task, wait in self._patience.items() if one_task in (None, task))
+        return Reading(self._topology, self._log, begun, one_task).read(patience, latest, self._recent)
 
     def find(self, root: int, since: int) -> Begun | None:
         """Where the tree of a root began, not before a Unix time in ms; looked for from the newest on."""
@@ -116,10 +132,12 @@ class Tracer:
         latest: float = inf,
     ) -> list[Tree]:
         """The trees of a message that begin in these parts of the ackers' logs, up to a Unix time in ms."""
+        return self._trees(self._begun(start, until, message), latest)
+
+    def _begun(self, start: Mapping[Place, int], until: Mapping[Place, int], message: Message) -> list[Begun]:
         self._log.budget.doing = f"looking for {message}"
         ranges = {place: (start[place], until[place]) for place in self._ackers}
-        begun = [one for record in self._log.read(ranges) for one in begun_in(record, message)]
-        return self._trees(begun, latest)
+        return [one for record in self._log.read(ranges) for one in begun_in(record, message)]
 
     def _at(self, ms: float) -> dict[Place, int]:
         return self._log.offsets_at(self._ackers, ms)

@@ -4,9 +4,9 @@ What the ackers heard of them says what there is to be found, so that is read fi
 any more. Of the tuples only so much is read as it takes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from kstorm.inspect.gatherers import Gatherers, is_whole
 from kstorm.inspect.outcomes import Outcome
@@ -14,6 +14,7 @@ from kstorm.inspect.outline import Outline
 from kstorm.inspect.tree import Tree
 from kstorm.runtime.tracing.log import Place, TopicLog
 from kstorm.runtime.tracing.recent import Recent
+from kstorm.runtime.tracing.spans import Span, Spans
 
 SLACK_MS: Final = 1000
 """By which clocks of processes may differ, and records of one moment be apart."""
@@ -25,54 +26,55 @@ _MORE: Final = 4
 """By what each further slice of time is longer."""
 _TOGETHER_MS: Final = 10_000
 """By which the beginnings of trees that are read together may be apart."""
+_T = TypeVar("_T")
 
 
 def read_trees(topology: Outline, log: TopicLog, wanted: Sequence[Outcome]) -> Iterator[tuple[Outcome, Tree, bool]]:
     """The tree of each, oldest first, and whether all of it was read that is there: not if the log's budget is exhausted."""
-    for together in _by_time(wanted):
+    for together in by_time(wanted, lambda outcome: outcome.begun):
         log.budget.doing = f"reading {len(together)} trees"
-        roots = [outcome.root for outcome in together]
-        reading = Reading(topology, log, roots, together[0].begun, together[-1].begun)
+        reading = Reading(topology, log, {outcome.root: outcome.begun for outcome in together})
         found = reading.read(latest=max(outcome.ended for outcome in together) + SLACK_MS)
         for outcome in together:
             yield outcome, found[outcome.root], is_whole(found[outcome.root]) or not log.budget.exhausted
 
 
-def _by_time(wanted: Sequence[Outcome]) -> Iterator[Sequence[Outcome]]:
-    group: list[Outcome] = []
-    for outcome in sorted(wanted, key=lambda one: one.begun):
-        if group and outcome.begun - group[0].begun > _TOGETHER_MS:
+def by_time(wanted: Iterable[_T], begun: Callable[[_T], int], recent: float = inf) -> Iterator[Sequence[_T]]:
+    """What is to be read together: what began within ten seconds, and all that began since `recent`; Unix times in ms."""
+    group: list[_T] = []
+    for one in sorted(wanted, key=begun):
+        if group and begun(one) - begun(group[0]) > _TOGETHER_MS and begun(group[0]) < recent:
             yield group
             group = []
-        group.append(outcome)
+        group.append(one)
     if group:
         yield group
 
 
 class Reading:
-    """Of trees that began between two Unix times in ms; all at that spout task, if one is given."""
+    """Of trees that began at about these Unix times in ms; all at that spout task, if one is given."""
 
     def __init__(
-        self,
-        topology: Outline,
-        log: TopicLog,
-        roots: Sequence[int],
-        first: int,
-        last: int,
-        spout_task: int | None = None,
+        self, topology: Outline, log: TopicLog, begun: Mapping[int, int], spout_task: int | None = None
     ) -> None:
-        self._topology, self._log, self._roots, self._first, self._last = topology, log, roots, first, last
-        self._spout_task = spout_task
-        self._gatherers = Gatherers(topology, roots)
+        self._topology, self._log, self._begun, self._spout_task = topology, log, begun, spout_task
+        self._first, self._last = min(begun.values()), max(begun.values())
+        self._gatherers = Gatherers(topology, begun)
 
     def read(self, patience: float = inf, latest: float = inf, recent: Recent | None = None) -> Mapping[int, Tree]:
         """The trees by root, as far as they had grown at the Unix time `latest` in ms. Nobody waits for one longer than `patience`,
         in ms. `recent`: the end of the logs, which may have been read already."""
         self._read_news(patience, latest, recent)
-        for start, until in self._slices(min(max(self._heard(), default=self._last) + SLACK_MS, latest)):
-            self._read(self._tuples(), start, until)
-            if self._log.budget.exhausted or all(map(is_whole, self._build().values())):
+        ends = {root: min(self._last_heard(root) + SLACK_MS, latest) for root in self._begun}
+        spans = Spans()
+        for start, until in _slices():
+            left = [root for root, tree in self._build().items() if not is_whole(tree)]
+            left = [root for root in left if self._begun[root] + start < ends[root]]
+            if not left or self._log.budget.exhausted:
                 break
+            wanted = [(self._begun[root] + start, min(self._begun[root] + until, ends[root])) for root in left]
+            for span in spans.fresh(wanted):
+                self._read(self._tuples(), *span)
         return self._build()
 
     def _read_news(self, patience: float, latest: float, recent: Recent | None) -> None:
@@ -81,24 +83,15 @@ class Reading:
         start, until = self._first - SLACK_MS, self._last + _FIRST_SLICE_MS
         end = min(self._last + patience, latest)
         while start < end and not self._log.budget.exhausted:
-            self._read(places, start, min(until, end))
-            start, until = until, until + (until - start) * _MORE
-            end = min(max(self._heard("reset"), default=self._last) + patience, latest)
-            if all(tree.ended is not None for tree in self._build().values()):
-                return
             if recent is not None and start >= recent.since and latest == inf:
                 for record in recent.records():
                     self._gatherers.take(record)
                 return
-
-    def _slices(self, end: float) -> Iterator[tuple[float, float]]:
-        """Of the time in which the tuples are, the likeliest first."""
-        yield self._first - _NEAR_MS, min(self._last + _AT_ONCE_MS, end)
-        yield self._first - SLACK_MS, self._first - _NEAR_MS
-        start, length = self._last + _AT_ONCE_MS, _FIRST_SLICE_MS
-        while start < end:
-            yield start, min(start + length, end)
-            start, length = start + length, length * _MORE
+            self._read(places, start, min(until, end))
+            start, until = until, until + (until - start) * _MORE
+            end = min(max(self._resets(), default=self._last) + patience, latest)
+            if all(tree.ended is not None for tree in self._build().values()):
+                return
 
     def _read(self, places: Sequence[Place], start: float, until: float) -> None:
         if start < until:
@@ -107,13 +100,20 @@ class Reading:
                 self._gatherers.take(record)
 
     def _build(self) -> Mapping[int, Tree]:
-        return self._gatherers.build(self._roots)
+        return self._gatherers.build(self._begun)
 
-    def _heard(self, kind: str = "") -> Iterator[int]:
-        """When there was news of the trees, in ms: of one kind, or of any."""
-        for found in self._gatherers.found:
-            heard = [(one.kind, one.place) for one in found.news] + [(one.kind, one.place) for one in found.endings]
-            yield from (place.timestamp for what, place in heard if kind in ("", what))
+    def _last_heard(self, root: int) -> int:
+        return max((ms for _, ms in self._heard(root)), default=self._begun[root])
+
+    def _resets(self) -> Iterator[int]:
+        """When spouts were told to wait for the trees anew, in ms."""
+        return (ms for root in self._begun for kind, ms in self._heard(root) if kind == "reset")
+
+    def _heard(self, root: int) -> Iterator[tuple[str, int]]:
+        """The kinds of news that there were of a tree, and when, in ms."""
+        found = self._gatherers.of(root)
+        yield from ((news.kind, news.place.timestamp) for news in found.news)
+        yield from ((ending.kind, ending.place.timestamp) for ending in found.endings)
 
     def _tuples(self) -> Sequence[Place]:
         topology = self._topology
@@ -121,9 +121,19 @@ class Reading:
 
     def _news(self) -> Sequence[Place]:
         topology = self._topology
-        ackers = sorted({root % topology.acker_tasks for root in self._roots})
+        ackers = sorted({root % topology.acker_tasks for root in self._begun})
         told = [place for place, task in completions(topology) if self._spout_task in (None, task)]
         return [*((topology.acker_topic, task) for task in ackers), *told]
+
+
+def _slices() -> Iterator[Span]:
+    """Of the time around a tree's beginning, the likeliest for its tuples first."""
+    yield -_NEAR_MS, _AT_ONCE_MS
+    yield -SLACK_MS, -_NEAR_MS
+    start, length = float(_AT_ONCE_MS), float(_FIRST_SLICE_MS)
+    while True:
+        yield start, start + length
+        start, length = start + length, length * _MORE
 
 
 def completions(topology: Outline) -> Iterator[tuple[Place, int]]:

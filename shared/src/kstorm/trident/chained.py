@@ -1,0 +1,200 @@
+"""Several aggregators over the same tuples, whose results are one tuple (Storm's `chainedAgg`)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from kstorm.errors import TopologyError
+from kstorm.topology import Config, Fields, TopologyContext
+from kstorm.trident.aggregators import Aggregator, AnyAggregator, Columns, CombinerAggregator, ReducerAggregator, Tuples
+from kstorm.trident.batches import Batch, Picked
+from kstorm.trident.emitted import emitted
+from kstorm.trident.operations import TridentCollector, name_of
+from kstorm.trident.plan import added, chosen
+from kstorm.trident.steps import Step
+from kstorm.trident.tuple import TridentTuple
+
+if TYPE_CHECKING:
+    from kstorm.trident.stream import GroupedStream, Stream
+
+_NONE: Final[Any] = object()
+
+
+@dataclass
+class Part:
+    """One of them."""
+
+    aggregator: AnyAggregator
+    inputs: Fields | None
+    """None stands for all fields."""
+    outputs: Fields
+    picked: Picked = field(default_factory=lambda: Picked(Fields(), Fields()))
+    """Its input fields, once the stream's are known."""
+
+    def tuple(self, whole: TridentTuple) -> TridentTuple:
+        """What it is given of a tuple with all fields."""
+        return self.picked.tuple((*whole.values,))
+
+    def tuples(self, whole: Tuples) -> Iterable[TridentTuple]:
+        """The same of many."""
+        return map(self.tuple, whole())
+
+
+class Chain:
+    """Collects them: `aggregate`, or `partition_aggregate`, once for each, then `chain_end`."""
+
+    def __init__(self, stream: "GroupedStream") -> None:
+        self._stream = stream
+        self._parts: list[Part] = []
+        self._verbs: set[str] = set()
+
+    def aggregate(self, *given: Any) -> "Chain":
+        """`aggregate([inputs], aggregator, outputs)`: one more, as of the stream."""
+        return self._with("aggregate", given)
+
+    def partition_aggregate(self, *given: Any) -> "Chain":
+        """`partition_aggregate([inputs], aggregator, outputs)`: one more, within each task."""
+        return self._with("partition_aggregate", given)
+
+    def chain_end(self) -> "Stream":
+        """Tuples with the group's fields and all outputs, in the order of the chain. If an `Aggregator` emits several, each
+        comes with each of the others'. Raises `TopologyError` if there is none, or if both kinds are in it."""
+        if len(self._verbs) != 1:
+            raise TopologyError(
+                "a chain has aggregators that are all given by aggregate, or all by partition_aggregate: give at least one, and "
+                f"not {' and '.join(sorted(self._verbs)) or 'none'}"
+            )
+        aggregate = getattr(self._stream, *self._verbs)
+        outputs = Fields(*(name for part in self._parts for name in part.outputs))
+        if not all(isinstance(part.aggregator, CombinerAggregator) for part in self._parts):
+            found: Stream = aggregate(ChainedAggregator(self._parts), outputs)
+            return found
+        for part in self._parts:
+            if len(part.outputs) != 1:
+                raise TopologyError(
+                    f"{name_of(part.aggregator)} gives one value: name one output field, not {len(part.outputs)}"
+                )
+        combined: Stream = aggregate(ChainedCombiner(self._parts), "values")
+        return combined._step(f"chain({', '.join(outputs)})", "chain", lambda fields: _spread(outputs, fields))
+
+    def _with(self, verb: str, given: Sequence[Any]) -> "Chain":
+        from kstorm.trident.stream import _aggregation
+
+        inputs, aggregator, outputs = _aggregation((*given,))
+        self._parts.append(Part(aggregator, inputs, outputs))
+        self._verbs.add(verb)
+        return self
+
+
+class OfParts:
+    """What the aggregators of a chain are together."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = [Part(part.aggregator, part.inputs, part.outputs) for part in parts]
+        self.__name__ = "+".join(name_of(part.aggregator) for part in parts)
+
+    def bind(self, fields: Fields) -> None:
+        """The stream has these fields. Raises `TopologyError`."""
+        for part in self._parts:
+            part.picked = Picked(fields if part.inputs is None else chosen(part.inputs, fields), fields)
+
+    def prepare(self, config: Config, context: TopologyContext) -> None:
+        """Prepares each."""
+        for part in self._parts:
+            part.aggregator.prepare(config, context)
+
+    def cleanup(self) -> None:
+        """Ends each."""
+        for part in self._parts:
+            part.aggregator.cleanup()
+
+
+class ChainedCombiner(OfParts, CombinerAggregator):
+    """Of combiners: a list of their values, so that parts are combined before they travel."""
+
+    @property
+    def _combiners(self) -> list[CombinerAggregator]:
+        return [part.aggregator for part in self._parts if isinstance(part.aggregator, CombinerAggregator)]
+
+    def init(self, tuple: TridentTuple) -> list[Any]:
+        """Of each."""
+        return [each.init(part.tuple(tuple)) for each, part in zip(self._combiners, self._parts, strict=True)]
+
+    def combine(self, one: list[Any], other: list[Any]) -> list[Any]:
+        """Of each."""
+        return [each.combine(*both) for each, both in zip(self._combiners, zip(one, other, strict=True), strict=True)]
+
+    def zero(self) -> list[Any]:
+        """Of each."""
+        return [each.zero() for each in self._combiners]
+
+    def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
+        """See `CombinerAggregator.fold_columns`: each as it can do it best."""
+        found = [
+            each.fold_columns(keys, [columns[place] for place in part.picked.places], partial(part.tuples, tuples))
+            for each, part in zip(self._combiners, self._parts, strict=True)
+        ]
+        return {key: [values[key] for values in found] for key in found[0]}
+
+    def result(self, value: list[Any]) -> list[Any]:
+        """Of each."""
+        return [each.result(part) for each, part in zip(self._combiners, value, strict=True)]
+
+
+class ChainedAggregator(OfParts, Aggregator):
+    """Of any kinds: what each emits, with what the others emit."""
+
+    def init(self, batch_id: Any, collector: TridentCollector) -> Any:
+        """Of each its value, and a collector of its own."""
+        begun = []
+        for part in self._parts:
+            one = part.aggregator if isinstance(part.aggregator, Aggregator) else _Emits(part.aggregator)
+            own = emitted(part.aggregator, len(part.outputs))
+            begun.append((one, one.init(batch_id, own), own))
+        return begun
+
+    def aggregate(self, value: Any, tuple: TridentTuple, collector: TridentCollector) -> None:
+        """By each."""
+        for (one, begun, own), part in zip(value, self._parts, strict=True):
+            one.aggregate(begun, part.tuple(tuple), own)
+
+    def complete(self, value: Any, collector: TridentCollector) -> None:
+        """Emits what there is."""
+        for one, begun, own in value:
+            one.complete(begun, own)
+        for rows in product(*(zip(*own.columns(), strict=True) for _, _, own in value)):
+            collector.emit([each for row in rows for each in row])
+
+
+class _Emits(Aggregator):
+    """A combiner or a reducer as an `Aggregator`."""
+
+    def __init__(self, of: CombinerAggregator | ReducerAggregator) -> None:
+        self._of = of
+
+    def init(self, batch_id: Any, collector: TridentCollector) -> list[Any]:
+        return [self._of.init() if isinstance(self._of, ReducerAggregator) else _NONE]
+
+    def aggregate(self, value: list[Any], tuple: TridentTuple, collector: TridentCollector) -> None:
+        if isinstance(self._of, ReducerAggregator):
+            value[0] = self._of.reduce(value[0], tuple)
+        else:
+            fresh = self._of.init(tuple)
+            value[0] = fresh if value[0] is _NONE else self._of.combine(value[0], fresh)
+
+    def complete(self, value: list[Any], collector: TridentCollector) -> None:
+        collector.emit([self._of.result(value[0]) if isinstance(self._of, CombinerAggregator) else value[0]])
+
+
+class _SpreadStep(Step):
+    """A list in the last field as a field for each of its values."""
+
+    def run(self, batch: Batch) -> Batch:
+        *groups, values = batch.columns()
+        return batch.replaced([*groups, *(list(column) for column in zip(*values, strict=True))])
+
+
+def _spread(outputs: Fields, fields: Fields) -> tuple[Fields, Step]:
+    return added(outputs, Fields(*list(fields)[:-1])), _SpreadStep()

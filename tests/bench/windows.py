@@ -1,0 +1,224 @@
+"""`./run bench windows`: what a tuple costs in windows of any length, and what a million open ones take. No Kafka; the state is on
+RocksDB, as in a bolt's process, and its changes are written there every so many tuples.
+
+Each point is measured in a process of its own, by its CPU and its memory over that of its start.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from kstorm.core.exact import UndoableState
+from kstorm.core.recovery import Copy
+from kstorm.runtime.service.app import make_app
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.store.faust_store import FaustStore
+from kstorm.testing import FeederSpout
+from kstorm.topology import Fields, OutputFieldsDeclarer, Source, TopologyBuilder, TopologyContext, TupleBatch
+from kstorm.trident import Sessions, Sum, Window
+from kstorm.trident.making import aggregating
+from kstorm.trident.windows import window_bolt
+from kstorm.windows import Duration, TupleWindow, WindowedBolt
+from kstorm.windows.executor import WindowedBoltExecutor
+
+FIELDS: Final = Fields("key", "n", "at")
+LENGTHS: Final = (1, 10, 100, 1000)
+"""Of windows, in slides."""
+SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
+"""Sums that are open."""
+_SLIDE: Final = 1000  # tuples, one each millisecond
+_FRAME: Final = 500
+_EPOCH: Final = 10  # frames
+_MEASURED: Final = 20_000  # tuples
+
+Row = list[Any]
+Point = dict[str, float]
+
+
+class Moving(WindowedBolt):
+    """The sum of a window that slides, by what is new and what has left (Storm's `SlidingWindowSumBolt`)."""
+
+    sum = 0
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The sum."""
+        declarer.declare("sum")
+
+    def execute(self, window: TupleWindow) -> None:
+        """Looks at no other tuples."""
+        self.sum += sum(tuple["n"] for tuple in window.new) - sum(tuple["n"] for tuple in window.expired)
+        self.collector.emit([self.sum])
+
+
+class Driven:
+    """A bolt of windows, its state on a disk, and what comes of it counted."""
+
+    def __init__(self, bolt: WindowedBolt, folder: Path) -> None:
+        builder = TopologyBuilder("t")
+        builder.set_spout("in", FeederSpout(FIELDS))
+        builder.set_bolt("windows", bolt).shuffle_grouping("in")
+        topology = builder.build()
+        self._source = Source("in", "default", topology.task_ids("in")[0], FIELDS)
+        service: Any = None
+        self._store = FaustStore(make_app("t", Settings(topology="a:b", data_dir=folder), service), "t", 1, folder)
+        self._store.open(0)
+        self._state = UndoableState(lambda key: self._store.get(0, key), lambda start: self._store.items(0, start))
+        self._bolt = WindowedBoltExecutor(bolt, bolt.window_settings)
+        self._bolt.prepare(topology.components["windows"].config, TopologyContext(topology, "windows", 0))
+        self._bolt.init_state(self._state)
+        self._frames = 0
+        self.emitted = self.most = 0
+        """Tuples that came out, and the most of one look."""
+
+    def emit(self, values: Sequence[Any], stream: str = "default", task: int | None = None) -> Sequence[int]:
+        """As of a collector."""
+        self.emitted += 1
+        return ()
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """A frame, and now and then the end of an epoch."""
+        collector: Any = self
+        self._state.begin()
+        found = self._bolt.execute_batch(
+            TupleBatch(self._source, [list(each) for each in zip(*rows, strict=True)]), collector
+        )
+        assert found is None
+        self._frames += 1
+        if self._frames % _EPOCH == 0:
+            self.commit()
+
+    def look(self) -> None:
+        """The watermark moves, and windows are shown."""
+        collector: Any = self
+        before = self.emitted
+        self._state.begin()
+        self._bolt._watermark.advance(0)
+        self._bolt._show(0, collector)
+        self.most = max(self.most, self.emitted - before)
+
+    def commit(self) -> None:
+        """Changes go to the disk."""
+        changes = self._state.take_changes()
+        self._store.write(0, changes, Copy(b"t", self._frames, 0.0))
+        self._state.stored()
+
+
+def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
+    """One each millisecond, of the keys in turn; a look each second."""
+    for begin in range(first, first + tuples, _FRAME):
+        driven.take([[f"key-{number % keys}", number % 100, number] for number in range(begin, begin + _FRAME)])
+        if (begin + _FRAME) % _SLIDE == 0:
+            driven.look()
+
+
+def _event_time(window: Any) -> Any:
+    return window.with_timestamp_field("at")
+
+
+def _sums(window: Window) -> WindowedBolt:
+    step = aggregating(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1]
+    return window_bolt(_event_time(window), step, Fields("key", "sum"))
+
+
+def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
+    """The cost of a tuple when so many are there, and what all take in memory."""
+    driven, process = Driven(bolt, folder), psutil.Process()
+    start = process.memory_info().rss
+    feed(driven, keys, 0, before)
+    shown, began = driven.emitted, time.process_time()
+    feed(driven, keys, before, _MEASURED)
+    driven.commit()
+    used = time.process_time() - began
+    return {
+        "us_per_tuple": round(used / _MEASURED * 1e6, 1),
+        "shown_per_tuple": round((driven.emitted - shown) / _MEASURED, 2),
+        "rss_mb": round((process.memory_info().rss - start) / 1e6, 1),
+    }
+
+
+def tuples(length: int, folder: Path) -> Point:
+    """A window of tuples, so many slides long."""
+    window = Moving().with_window(Duration(length * _SLIDE), Duration(_SLIDE))
+    return _measure(_event_time(window), 1000, length * _SLIDE, folder)
+
+
+def sums(length: int, folder: Path) -> Point:
+    """Sums of a thousand keys, in windows of so many slides: a thousand times as many are open."""
+    window = Window(Duration(length * _SLIDE), Duration(_SLIDE))
+    return _measure(_sums(window), 1000, length * _SLIDE, folder)
+
+
+def sessions(open: int, folder: Path) -> Point:
+    """Sums of so many open sessions."""
+    return _measure(_sums(Sessions(Duration(10 * open + 100_000))), open, open, folder)
+
+
+def closing(open: int, folder: Path) -> Point:
+    """Sums of so many keys in one window, which ends: all of them at once."""
+    driven, process = Driven(_sums(Window(Duration(2 * open))), folder), psutil.Process()
+    start = process.memory_info().rss
+    began = time.process_time()
+    feed(driven, open, 1, open)
+    driven.commit()
+    held = process.memory_info().rss - start
+    used = time.process_time() - began
+    driven.take([["key", 1, 2 * open + number] for number in range(1, _FRAME)])
+    began = time.process_time()
+    driven.look()
+    closed = process.memory_info().rss - start
+    driven.commit()
+    assert driven.most == open
+    return {
+        "us_per_tuple": round(used / open * 1e6, 1),
+        "us_per_sum_shown": round((time.process_time() - began) / open * 1e6, 1),
+        "rss_mb": round(held / 1e6, 1),
+        "rss_mb_as_they_close": round(closed / 1e6, 1),
+    }
+
+
+SWEEPS: Final[dict[str, tuple[str, Sequence[int], Callable[[int, Path], Point]]]] = {
+    "tuples": ("slides", LENGTHS, tuples),
+    "sums": ("slides", LENGTHS, sums),
+    "sessions": ("open", SIZES, sessions),
+    "closing": ("open", SIZES, closing),
+}
+
+
+def measure_windows(console: Console, only: Sequence[str] = ()) -> dict[str, list[Point]]:
+    """Every sweep by its name, shown as it is measured."""
+    found: dict[str, list[Point]] = {}
+    for name in only or SWEEPS:
+        with console.status(f"measuring: {name}"):
+            found[name] = list(_points(name))
+        console.print(_table(name, found[name]))
+    return found
+
+
+def _points(name: str) -> Iterator[Point]:
+    varied, values, _ = SWEEPS[name]
+    for value in values:
+        command = [sys.executable, "-m", __name__, name, str(value)]
+        yield {varied: value, **json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)}
+
+
+def _table(name: str, points: Sequence[Point]) -> Table:
+    table = Table(title=name, title_justify="left")
+    for column in points[0]:
+        table.add_column(column.replace("_", " "), justify="right")
+    for point in points:
+        table.add_row(*(f"{value:,.12g}" for value in point.values()))
+    return table
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the database is open
+        print(json.dumps(SWEEPS[sys.argv[1]][2](int(sys.argv[2]), Path(folder))), flush=True)

@@ -1,0 +1,194 @@
+"""The topology of streams that is broken: branches of one spout, as many as are asked for.
+
+    messages ─┬─▶ split ─▶ count ─▶ sink              trident: Storm's word count in Trident
+              ├─▶ windows ──────────────▶ told        window: a sliding window of event time
+              └─▶ left, right ─┬▶ joined ─▶ told      join: of two streams, within a window of event time,
+                               └▶ paired ─▶ told            and over all that ever came
+
+A message is an object of JSON: `id`, `at` (its event time), `group`, `side` and `text`, which is words. One with the word `!raise`
+makes the first bolt of each branch raise, always; one with `!large` makes `split` emit more than a record may hold.
+
+Trident makes an ordinary topology of its streams, so that ordinary bolts can be wired to what it has made.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, SchemeAsMultiScheme
+from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder, TopologyContext, Tuple
+from kstorm.topology.config import EXACTLY_ONCE
+from kstorm.trident import (
+    Count,
+    Function,
+    OpaqueTridentKafkaSpout,
+    Stream,
+    TridentKafkaConfig,
+    TridentTopology,
+    kstorm_state,
+)
+from kstorm.windows import Duration, JoinBolt, TupleWindow, WindowCollector, WindowedBolt
+from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE, TIMEOUT_VARIABLE
+
+NAME: Final = "streams"
+REFERENCE: Final = "tests.chaos.streams:topology"
+"""What the services load."""
+BRANCHES_VARIABLE: Final = "KSTORM_CHAOS_BRANCHES"
+"""The environment variable with the branches."""
+TRIDENT: Final = "trident"
+WINDOW: Final = "window"
+JOIN: Final = "join"
+BRANCHES: Final = (TRIDENT, WINDOW, JOIN)
+OFFSETS_PATH: Final = f"/transactional/{NAME}/messages"
+COUNTS: Final = "chaos-counts"
+TOLD: Final = "chaos-told"
+LENGTH_MS: Final = 4000
+"""Of a sliding window."""
+SLIDE_MS: Final = 2000
+JOIN_MS: Final = 4000
+"""Of a window of the join."""
+LAG_MS: Final = 10_000
+"""A spout that is back reads one partition after the other: so far apart the times of its messages may be, and none is late."""
+LATE: Final = "late"
+_SCHEME: Final = SchemeAsMultiScheme(JsonScheme("id", "at", "group", "side", "text"))
+
+
+class Split(Function):
+    """Gives a text's words."""
+
+    def execute(self, tuple: Any, collector: Any) -> None:
+        """Emits each."""
+        for word in _words(tuple["text"]):
+            collector.emit([word if word != LARGE else word * (LARGE_BYTES // len(LARGE))])
+
+
+class Windows(WindowedBolt):
+    """Says what each window has."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Whose it is, its bounds, the ids of its messages, and of those that are new in it."""
+        declarer.declare("task", "start", "end", "ids", "new")
+
+    def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
+        super().prepare(config, context, collector)
+        self._task = context.task_index
+
+    def execute(self, window: TupleWindow) -> None:
+        """Emits one tuple."""
+        ids, new = [tuple["id"] for tuple in window], [tuple["id"] for tuple in window.new]
+        self.collector.emit([self._task, window.start_timestamp, window.end_timestamp, ids, new])
+
+
+class Told:
+    """Writes all fields of a tuple, and which component and stream it is of."""
+
+    def get_key_from_tuple(self, tuple: Tuple) -> None:
+        """None: any partition will do."""
+
+    def get_message_from_tuple(self, tuple: Tuple) -> bytes:
+        """An object of JSON."""
+        return msgspec.json.encode({"of": tuple.source_component, "stream": tuple.source_stream, **tuple.as_dict()})
+
+
+def topology() -> Topology:
+    """With the branches that the environment names; all, if it names none. It is processed exactly once."""
+    branches = os.environ.get(BRANCHES_VARIABLE, ",".join(BRANCHES)).split(",")
+    config = Config(
+        topology_message_timeout_secs=float(os.environ.get(TIMEOUT_VARIABLE, "12")),
+        topology_acker_executors=1,
+        topology_processing_guarantee=EXACTLY_ONCE,
+        topology_bolt_retry_limit=RETRIES,
+        topology_bolt_retry_delay_max_ms=1000.0,
+    )
+    streams = TridentTopology(NAME, config)
+    source = TridentKafkaConfig(KafkaHosts(), SOURCE, scheme=_SCHEME)
+    messages = streams.new_stream("messages", OpaqueTridentKafkaSpout(source)).parallelism_hint(1, 2)
+    if TRIDENT in branches:
+        _count(messages)
+    if JOIN in branches:
+        left, right = (_side(messages, side) for side in ("left", "right"))
+        joined = streams.join(left, "group", right, "group", Fields("group", "left", "left_at", "right", "right_at"))
+        joined.name("paired").parallelism_hint(1, 2)
+    builder = _wired(streams.build())
+    if WINDOW in branches:
+        _add_windows(builder)
+    if JOIN in branches:
+        _add_join(builder)
+    if WINDOW in branches or JOIN in branches:
+        _add_told(builder, branches)
+    return builder.build()
+
+
+def _count(messages: Stream) -> None:
+    words = messages.each(Fields("text"), Split(), Fields("word")).parallelism_hint(1, 3)
+    counts = words.group_by(Fields("word")).persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+    counts.parallelism_hint(2, 4).new_values_stream().to_kafka(COUNTS, key="word")
+
+
+def _side(messages: Stream, side: str) -> Stream:
+    return (
+        messages.filter(Fields("side", "text"), _of(side))
+        .project("group", "id", "at")
+        .name(side)
+        .parallelism_hint(1, 2)
+    )
+
+
+def _of(side: str) -> Callable[[str, str], bool]:
+    def keep(own: str, text: str) -> bool:
+        _words(text)
+        return own == side
+
+    return keep
+
+
+def _wired(built: Topology) -> TopologyBuilder:
+    """A builder with all that Trident has made, to which more can be wired."""
+    builder = TopologyBuilder(NAME, built.config)
+    for spec in built.components.values():
+        if spec.kind == "spout":
+            builder.set_spout(spec.id, spec.component, spec.parallelism).set_num_tasks(spec.num_tasks)  # type: ignore[arg-type]
+            continue
+        bolt = builder.set_bolt(spec.id, spec.component, spec.parallelism).set_num_tasks(spec.num_tasks)  # type: ignore[arg-type]
+        for each in spec.inputs:
+            bolt.grouping(each.component, each.grouping, each.stream)
+    return builder
+
+
+def _add_windows(builder: TopologyBuilder) -> None:
+    windows = Windows().with_window(Duration(LENGTH_MS), Duration(SLIDE_MS)).with_timestamp_extractor(_time)
+    windows.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
+    builder.set_bolt("windows", windows, 2).set_num_tasks(4).fields_grouping("messages", "group")
+
+
+def _time(tuple: Tuple) -> int:
+    """Of a message. Raises on one that says so."""
+    _words(tuple["text"])
+    at: int = tuple["at"]
+    return at
+
+
+def _add_join(builder: TopologyBuilder) -> None:
+    joined = JoinBolt("left", "group").join("right", "group", "left").select("left:group", "left:id", "right:id")
+    joined.with_tumbling_window(Duration(JOIN_MS)).with_timestamp_field("at").with_lag(Duration(LAG_MS))
+    joined.with_late_tuple_stream(LATE)
+    bolt = builder.set_bolt("joined", joined).set_num_tasks(2)
+    bolt.fields_grouping("left", "group").fields_grouping("right", "group")
+
+
+def _add_told(builder: TopologyBuilder, branches: list[str]) -> None:
+    told = builder.set_bolt("told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(Told()))
+    told.set_num_tasks(2)
+    for component in ["windows"] * (WINDOW in branches) + ["joined"] * (JOIN in branches):
+        told.shuffle_grouping(component).shuffle_grouping(component, LATE)
+    if JOIN in branches:
+        told.shuffle_grouping("paired")
+
+
+def _words(text: str) -> list[str]:
+    words = text.split()
+    if RAISE in words:
+        raise ValueError(f"{text!r} says {RAISE}")
+    return words

@@ -1,0 +1,79 @@
+"""`kstorm scale` at a terminal that has a kubeconfig and no Kafka: a pod notes who did what, and nobody is stopped if it cannot."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.exec_stub import ended
+from tests.from_kubeconfig import from_kubeconfig, given
+from tests.kubernetes_stub import KubernetesStub
+from tests.unit.cli.conftest import Command
+
+COMPONENTS = [("sentences", "spout"), ("split", "bolt"), ("count", "bolt"), ("acker", "acker")]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with a word count; no Kafka is named."""
+    with from_kubeconfig(tmp_path, monkeypatch, components=COMPONENTS) as stub:
+        yield stub
+
+
+def test_a_pod_notes_it(cluster: KubernetesStub, kstorm: Command) -> None:
+    """Once for all that are named, with what came of it, for who gave the command."""
+    assert kstorm("scale", "wordcount", "split=4", "count=2") == (0, "split: 1 → 4\ncount: 1 → 2\n", "")
+    words = "note --what=split=4 count=2 --outcome=split: 1 → 4, count: 1 → 2 -- wordcount scale"
+    assert given(cluster) == [("wc-acker-0", words)]
+
+
+def test_a_spouts_pod_does_where_no_acker_is_left(cluster: KubernetesStub, kstorm: Command) -> None:
+    """The pods are looked up when it is done."""
+    assert kstorm("scale", "wordcount", "acker=0")[:2] == (0, "acker: 1 → 0\n")
+    assert [pod for pod, _ in given(cluster)] == ["wc-sentences-0"]
+
+
+def test_what_was_refused_is_noted_too(cluster: KubernetesStub, kstorm: Command) -> None:
+    """As the page does; a misspelt name is nobody's deed."""
+    cluster.autoscale("split")
+    assert kstorm("scale", "wordcount", "split=3")[0] == 2
+    ((_, words),) = given(cluster)
+    assert words.startswith("note --what=split=3 --outcome='split' is scaled by the HorizontalPodAutoscaler hpa-split")
+    for wrong in (["wordcount", "spilt=3"], ["wordcuont", "split=3"], ["wordcount"]):
+        assert kstorm("scale", *wrong)[0] == 2
+    assert len(cluster.commands) == 1
+
+
+@pytest.mark.parametrize(
+    ("denied", "ready", "code", "why"),
+    [
+        (True, True, 0, "operator may not get pods/exec in the namespace streams"),
+        (False, False, 0, "no acker or spout of 'wordcount' has a pod that is ready"),
+        (False, True, 2, "the pod streams/wc-acker-0 could not note it; its image may be older than this command"),
+    ],
+)
+def test_what_cannot_be_noted_is_told_and_stops_nobody(
+    cluster: KubernetesStub, kstorm: Command, denied: bool, ready: bool, code: int, why: str
+) -> None:
+    """No right, no pod, or one of an older release."""
+    if denied:
+        cluster.denied.add(("get", "pods/exec"))
+    if not ready:
+        for pod in ("wc-acker-0", "wc-sentences-0"):
+            cluster.trouble(pod, "CrashLoopBackOff", "back-off")
+    cluster.on_exec = lambda pod, command: iter([ended(code)])
+    ended_with, told, said = kstorm("scale", "wordcount", "split=4")
+    assert (ended_with, told) == (0, "split: 1 → 4\n")
+    assert f"kstorm: this is not among the events of 'wordcount': {why}" in said
+    assert [body for name, body in cluster.patches] == [{"spec": {"replicas": 4}}]
+
+
+def test_a_kafka_that_is_named_is_written_to_from_here(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pod of the release."""
+    monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "localhost:1")
+    code, told, said = kstorm("scale", "wordcount", "split=4")
+    assert (code, told) == (0, "split: 1 → 4\n")
+    assert "this is not among the events of 'wordcount': no Kafka broker answered" in said
+    assert cluster.commands == []

@@ -1,0 +1,146 @@
+"""The topology of streams that chaos breaks does in memory what its audit expects, and the audit sees when it does not."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from kstorm.testing.kafka import FakeKafka
+from kstorm.topology import Tuple
+from kstorm.trident import Count
+from kstorm.windows.kept import Kept
+from kstorm.windows.manager import WindowManager
+from kstorm.windows.window import TupleWindow
+from tests.chaos.events import event, last_events
+from tests.chaos.evidence import Evidence
+from tests.chaos.feed import Posted
+from tests.chaos.findings import ChaosFindings, Record, RecordPlace
+from tests.chaos.streams import BRANCHES, COUNTS, TOLD, Told, topology
+from tests.chaos.streams_audit import audit_streams
+from tests.chaos.topology import PARTITIONS, SOURCE
+
+MESSAGES, RATE = 120, 10.0
+"""Twelve seconds of event time."""
+
+
+def given(number: int) -> Posted:
+    return Posted(f"m{number}", event(number, RATE), number % PARTITIONS)
+
+
+def records(kafka: FakeKafka, topic: str) -> Iterator[Record]:
+    for each in kafka.records(topic):
+        yield Record(
+            RecordPlace(topic, each.partition() or 0, each.offset() or 0), each.value() or b"", each.timestamp()[1]
+        )
+
+
+def run(seed: int = 0, *, kills: int = 0) -> ChaosFindings:
+    """All branches, some of whose processes die, and the audit of what they wrote."""
+    kafka = FakeKafka({SOURCE: PARTITIONS, COUNTS: 4, TOLD: 4})
+    chance = random.Random(seed)
+    built = topology()
+    with kafka.cluster(built, seed) as cluster:
+        for number in range(MESSAGES):
+            kafka.produce(SOURCE, given(number).text, partition=given(number).partition)
+        for _ in range(kills):
+            for _ in range(chance.randrange(300)):
+                cluster.step()
+            cluster.crash(chance.choice(list(built.components)), disk=chance.choice(["kept", "lost"]))
+        cluster.run_until_idle()
+        last = last_events(MESSAGES, RATE)
+        for each in last:
+            kafka.produce(SOURCE, each.text, partition=each.partition)
+        for _ in range(3):
+            cluster.run_until_idle()
+            cluster.advance_time(2)
+        cluster.run_until_idle()
+    evidence = Evidence(
+        sorted(records(kafka, SOURCE)),
+        lambda topic: iter(sorted(records(kafka, topic))),
+        last={each.id for each in last},
+    )
+    return audit_streams(evidence, BRANCHES)
+
+
+@pytest.mark.parametrize("kills", [0, 6])
+def test_the_audit_finds_nothing_wrong(kills: int) -> None:
+    """In memory, also when processes die."""
+    found = run(kills, kills=kills)
+    assert found.faults() == []
+    assert (found.duplicates, found.over) == ([], 0)
+    assert found.outputs > MESSAGES
+
+
+# What is taken out of the product here, the audit has to name.
+
+
+def test_a_word_that_counts_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a batch had been added up again."""
+    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other + (one == 3))
+    found = run()
+    assert found.over > 0
+    assert found.duplicates == []
+
+
+def test_a_word_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a state had gone back."""
+    monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other - (one == 3))
+    found = run()
+    assert found.short
+    assert "counted short" in found.faults()[0]
+
+
+def test_a_tuple_that_no_window_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is acked, and was never kept."""
+    add = Kept.add
+
+    def forget(self: Kept, time: int, number: int, tuple: Tuple) -> None:
+        if tuple["id"] != "m8":
+            add(self, time, number, tuple)
+
+    monkeypatch.setattr(Kept, "add", forget)
+    found = run()
+    assert {lost.id for lost in found.lost} >= {"m8"}
+    assert {lost.missing.partition(":")[0].partition(" ")[0] for lost in found.lost} <= {"window", "joined"}
+
+
+def test_a_tuple_that_a_window_has_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it had been kept again after a crash."""
+    add = Kept.add
+
+    def again(self: Kept, time: int, number: int, tuple: Tuple) -> None:
+        add(self, time, 2 * number, tuple)
+        if tuple["id"] == "m8":
+            add(self, time, 2 * number + 1, tuple)
+
+    monkeypatch.setattr(Kept, "add", again)
+    found = run()
+    assert {copy.id.partition(" ")[0] for copy in found.duplicates} >= {"m8"}
+
+
+def test_a_window_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if what had been shown was not kept in mind."""
+    due = WindowManager.due
+
+    def twice(self: WindowManager, time: int) -> Iterator[TupleWindow]:
+        for window in due(self, time):
+            yield from [window] * 2
+
+    monkeypatch.setattr(WindowManager, "due", twice)
+    found = run()
+    assert any(copy.id.startswith("the window of task") for copy in found.duplicates)
+    assert any(copy.id.startswith("joined: ") for copy in found.duplicates)
+
+
+@pytest.mark.parametrize("other", ["m9", "m10"])
+def test_a_pair_that_is_another_is_found(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    """It is lost; what is there in its place is no pair of two sides, or is there twice."""
+    message = Told.get_message_from_tuple
+
+    def changed(self: Told, tuple: Tuple) -> bytes:
+        return message(self, tuple).replace(b'"left":"m8"', f'"left":"{other}"'.encode())
+
+    monkeypatch.setattr(Told, "get_message_from_tuple", changed)
+    found = run()
+    assert {lost.missing for lost in found.lost} == {"paired: m8 with m9", "paired: m8 with m11"}
+    assert (len(found.corrupted), len(found.duplicates)) == ((2, 0) if other == "m9" else (0, 2))

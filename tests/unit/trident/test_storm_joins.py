@@ -1,0 +1,200 @@
+"""Joins of streams: those of Storm's "Merges and joins", and its outer joins, which are of windows here."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kstorm.errors import TopologyError
+from kstorm.testing import FeederSpout, LocalCluster, complete_topology, simulate
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Topology
+from kstorm.trident import Count, JoinOutFieldsMode, JoinType, Sessions, Stream, TridentTopology, Window
+from kstorm.windows import Count as Tuples
+from kstorm.windows import Duration
+from tests.unit.trident.streams import Rows, feed
+
+LEFT: Rows = [["k", 1, 2], ["l", 3, 4], ["l", 5, 6]]
+RIGHT: Rows = [["k", 7], ["m", 8]]
+BOTH = [["k", 1, 2, 7]]
+ONLY_LEFT = [["l", 3, 4, None], ["l", 5, 6, None]]
+ONLY_RIGHT = [["m", None, None, 8]]
+
+
+def joined(outputs: Any = ("key", "a", "b", "c"), **how: Any) -> Topology:
+    """Storm's example: `["key", "val1", "val2"]` with `["x", "val1"]`."""
+    topology = TridentTopology("t")
+    stream1 = topology.new_stream("one", FeederSpout("key", "val1", "val2"))
+    stream2 = topology.new_stream("two", FeederSpout("x", "val1"))
+    topology.join(stream1, "key", stream2, "x", outputs, **how).name("out")
+    return topology.build()
+
+
+def end_window(cluster: LocalCluster, seconds: float = 60) -> None:
+    """Has it end, and the epoch that it is in."""
+    for each in (seconds, 5.0):
+        cluster.advance_time(each)
+        cluster.run_until_idle()
+
+
+def together(cluster: LocalCluster, **rows: Rows) -> None:
+    """Has streams begin with these tuples at one time."""
+    for name, found in rows.items():
+        spout: Any = cluster.topology.component(name).component
+        for row in found:
+            spout.feed(row)
+    cluster.run_until_idle()
+
+
+def came_out_of(topology: Topology) -> Rows:
+    """After a window."""
+    with LocalCluster(topology) as cluster:
+        together(cluster, one=LEFT, two=RIGHT)
+        end_window(cluster)
+        assert cluster.errors == []
+        return sorted(cluster.emitted("out"), key=str)
+
+
+MINUTE = Window(Duration.minutes(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (JoinType.INNER, BOTH),
+        (JoinType.LEFT, BOTH + ONLY_LEFT),
+        ("right", BOTH + ONLY_RIGHT),
+        (JoinType.FULL, BOTH + ONLY_LEFT + ONLY_RIGHT),
+    ],
+)
+def test_each_kind_within_a_window(kind: str, expected: Rows) -> None:
+    assert came_out_of(joined(kind=kind, window=MINUTE)) == sorted(expected, key=str)
+
+
+def test_without_a_window_it_is_of_all_that_ever_came() -> None:
+    """Whichever comes first."""
+    assert came_out_of(joined()) == BOTH
+
+
+@pytest.mark.parametrize("how", [{}, {"window": MINUTE}])
+def test_fields_may_be_preserved(how: Any) -> None:
+    """All of each stream, in its order."""
+    topology = TridentTopology("t")
+    one = topology.new_stream("one", FeederSpout("val1", "key", "val2")).project("val1", "key", "val2")
+    two = topology.new_stream("two", FeederSpout("val1", "x"))
+    outputs = ["a", "key", "b", "c", "x"]
+    topology.join(one, "key", two, "x", outputs, mode=JoinOutFieldsMode.PRESERVE, **how).name("out")
+    with LocalCluster(topology.build()) as cluster:
+        together(cluster, one=[[1, "k", 2]], two=[[7, "k"]])
+        end_window(cluster)
+        assert cluster.emitted("out") == [[1, "k", 2, 7, "k"]]
+
+
+def test_a_missing_sides_key_is_there() -> None:
+    """As in Storm, in the fields of both."""
+    found = came_out_of(joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve"))
+    assert ["m", None, None, "m", 8] in found
+    assert ["l", 3, 4, "l", None] in found
+
+
+def test_a_pair_of_two_windows_is_none() -> None:
+    """Each side comes out alone."""
+    with LocalCluster(joined(kind="full", window=MINUTE)) as cluster:
+        for spout, row in (("one", LEFT[0]), ("two", RIGHT[0])):
+            feed(cluster, spout, row)
+            end_window(cluster)
+        assert sorted(cluster.emitted("out"), key=str) == [["k", 1, 2, None], ["k", None, None, 7]]
+
+
+def by_event_time() -> Topology:
+    """A full join of what happened within 10 ms."""
+    topology = TridentTopology("t")
+    one, two = (topology.new_stream(name, FeederSpout("k", name, "at")) for name in ("one", "two"))
+    window = Window(Duration(10)).with_timestamp_field("at").with_lag(Duration(100))
+    topology.join(one, "k", two, "k", ["k", "a", "at", "b", "then"], "full", window=window).to_kafka("joined")
+    return topology.build()
+
+
+ONE = [[number % 5, number, number % 50] for number in range(25)]
+TWO = [[number % 5, -number, number % 30] for number in range(25)]
+CLOSING = [[9, 0, 1000]]
+
+
+def test_an_outer_join_is_exact_whatever_dies() -> None:
+    """Each pair of a window once, and what has no partner in it once. A window has its end, and not its start."""
+    pairs = [(a, b) for a in ONE for b in TWO if a[0] == b[0] and -a[2] // 10 == -b[2] // 10]
+    expected: Counter[tuple[int | None, int | None]] = Counter((a[1], b[1]) for a, b in pairs)
+    expected.update((a[1], None) for a in ONE if a not in [pair[0] for pair in pairs])
+    expected.update((None, b[1]) for b in TWO if b not in [pair[1] for pair in pairs])
+
+    def judge(cluster: KafkaCluster) -> None:
+        cluster.advance_time(10)
+        cluster.checkpoint()
+        records = [json.loads(record.value() or b"") for record in cluster.kafka.records("joined")]
+        assert Counter((record["a"], record["b"]) for record in records if record["k"] < 9) == expected
+
+    inputs = {"one": ONE + CLOSING, "two": TWO + CLOSING}
+    simulate(by_event_time(), inputs, judge, range(15), kafka=lambda: FakeKafka({"joined": 1}))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"kind": "left"},
+            r"test_storm_joins.py:\d+: left join\(key\): a left join of all that ever comes .* give it a window=",
+        ),
+        ({"kind": "outer"}, "'outer' is no JoinType: give inner, left, right, full"),
+        ({"mode": "all"}, "'all' is no JoinOutFieldsMode: give compact, preserve"),
+        ({"mode": "preserve"}, "4 output fields, and 5 come out: all of the left stream and all of the right one"),
+        ({"window": Sessions(Duration.minutes(1))}, "streams are not joined within sessions: give the join a window="),
+        ({"outputs": ["a"]}, "1 output fields, and 4 come out: the key"),
+    ],
+)
+def test_joins_that_cannot_be(how: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        joined(**how)
+
+
+def test_a_merge_of_three() -> None:
+    """Under the first one's names."""
+    topology = TridentTopology("t")
+    streams = [topology.new_stream(name, FeederSpout(name)) for name in ("a", "b", "c")]
+    topology.merge(*streams).map(lambda value: value).name("out")
+    built = topology.build()
+    result = complete_topology(built, {name: [[name]] for name in "abc"})
+    assert sorted(result.emitted("out")) == [["a"], ["b"], ["c"]]
+    assert list(built.component("out").streams["default"].fields) == ["a"]
+
+
+def last_hour(topology: TridentTopology) -> tuple[Stream, Stream]:
+    """What Storm's page says of windowed joins: one side is kept for an hour."""
+    views = topology.new_stream("views", FeederSpout("user", "page"))
+    return views, topology.new_stream("buys", FeederSpout("buyer", "cents"))
+
+
+def test_the_last_hour_of_one_side() -> None:
+    """By a sliding window of both sides."""
+    topology = TridentTopology("t")
+    views, buys = last_hour(topology)
+    window = Window(Duration.hours(1), Duration.minutes(30))
+    topology.join(buys, "buyer", views, "user", ["user", "cents", "page"], "left", window=window).name("out")
+    with LocalCluster(topology.build()) as cluster:
+        feed(cluster, "views", ["ann", "/"])
+        cluster.advance_time(1500)
+        feed(cluster, "buys", ["ann", 5], ["bob", 6])
+        end_window(cluster, 1800)
+        found = cluster.emitted("out")
+    assert ["ann", 5, "/"] in found
+    assert ["bob", 6, None] in found
+
+
+def test_a_join_by_number_of_tuples_goes_on() -> None:
+    """What comes out is a stream."""
+    topology = TridentTopology("t")
+    one, two = (topology.new_stream(name, FeederSpout("k", name)) for name in ("one", "two"))
+    pairs = topology.join(one, "k", two, "k", ["k", "a", "b"], window=Window(Tuples(2)))
+    pairs.partition_aggregate(Count(), "n").name("out")
+    result = complete_topology(topology.build(), {"one": [[1, 1]], "two": [[1, 2]]})
+    assert result.emitted("out") == [[1]]

@@ -1,0 +1,215 @@
+"""Storm's "Trident State", from its beginning to its end: each of its examples, written here, with its own figures."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kstorm.testing import FeederSpout, LocalCluster, complete_topology
+from kstorm.topology import Config, Fields, TopologyContext
+from kstorm.trident import (
+    Average,
+    Count,
+    MapState,
+    OpaqueMap,
+    QueryFunction,
+    SnapshotGet,
+    Snapshottable,
+    State,
+    StateFactory,
+    StateUpdater,
+    TransactionalMap,
+    TridentCollector,
+    TridentTopology,
+    TridentTuple,
+    TupleCollectionGet,
+    kstorm_state,
+)
+from tests.unit.trident.streams import Split, feed
+from tests.unit.trident.test_outside import Memory
+from tests.unit.trident.test_outside import State as OwnState
+
+# "Transactional spouts": what the database has amid epoch 3, and after it.
+
+
+def test_an_epoch_that_was_written_in_part_comes_to_the_same() -> None:
+    """The page's `man`, `dog` and `apple`: `dog` has epoch 3 already. Storm skips it, since the batch is the same; here the
+    changelog has the values of epoch 3, and both are written, `dog` as it was."""
+    memory = Memory()
+    memory.rows = {"man": [1, 3], "dog": [3, 4], "apple": [2, 10]}
+    state: Any = OwnState({"x/txid": 3, "x/p/man": [3, 5], "x/p/dog": [3, 4]})
+    found = TransactionalMap(memory).map("count/0")
+    found.begin(state)
+    found.open()
+    assert memory.rows == {"man": [3, 5], "dog": [3, 4], "apple": [2, 10]}
+
+
+# "Opaque transactional spouts": a batch of 2, upon { value = 4, prevValue = 1, txid = 2 }.
+
+
+@pytest.mark.parametrize(
+    ("txid", "stored"),
+    [pytest.param(3, [3, [6], [4]], id="the-next"), pytest.param(2, [2, [3], [1]], id="the-same-again")],
+)
+def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
+    """Of another epoch it goes on from the value, of the same one from the value before."""
+    memory = Memory()
+    memory.rows = {"a": [2, [4], [1]]}
+    state: Any = OwnState({"x/txid": txid - 1})
+    found = OpaqueMap(memory).map("count/0")
+    found.begin(state)
+    found.open()
+    found.load([["a"]])
+    found.multi_put([["a"]], [found.get(["a"]) + 2])
+    found.keep()
+    found.write(found.before_commit())
+    assert memory.rows == {"a": stored}
+
+
+# "State APIs".
+
+
+class Locations:
+    """A database of one's own, outside of all processes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, str] = {}
+        self.calls = Counter[str]()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Locations":
+        return self
+
+
+class LocationDB(State):
+    def __init__(self, database: Locations) -> None:
+        self._database = database
+
+    def set_locations_bulk(self, ids: Sequence[int], locations: Sequence[str]) -> None:
+        self._database.calls["set"] += 1
+        self._database.rows |= zip(ids, locations, strict=True)
+
+    def bulk_get_locations(self, ids: Sequence[int]) -> list[str | None]:
+        self._database.calls["get"] += 1
+        return [self._database.rows.get(id) for id in ids]
+
+
+class LocationDBFactory(StateFactory):
+    def __init__(self, database: Locations) -> None:
+        self._database = database
+
+    def make_state(self, config: Config, context: TopologyContext) -> State:
+        return LocationDB(self._database)
+
+
+class QueryLocation(QueryFunction):
+    def batch_retrieve(self, state: LocationDB, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
+        return state.bulk_get_locations([tuple[0] for tuple in tuples])
+
+    def execute(self, tuple: TridentTuple, result: Any, collector: TridentCollector) -> None:
+        collector.emit([result])
+
+
+class LocationUpdater(StateUpdater):
+    def update_state(self, state: LocationDB, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+        state.set_locations_bulk([tuple[0] for tuple in tuples], [tuple[1] for tuple in tuples])
+
+
+def test_locations() -> None:
+    """Changed by one stream; asked by another, as a static state of the same database."""
+    database = Locations()
+    topology = TridentTopology("locations")
+    factory = LocationDBFactory(database)
+    stream = topology.new_stream("locations", FeederSpout("userid", "location"))
+    stream.partition_persist(factory, Fields("userid", "location"), LocationUpdater())
+    asked = topology.new_stream("myspout", FeederSpout("userid"))
+    locations = topology.new_static_state(factory)
+    asked.state_query(locations, Fields("userid"), QueryLocation(), Fields("location")).name("out")
+    with LocalCluster(topology.build()) as cluster:
+        feed(cluster, "locations", *([number, f"at {number}"] for number in range(30)))
+        feed(cluster, "myspout", *([number] for number in (3, 40)))
+        assert cluster.emitted("out") == [[3, "at 3"], [40, None]]
+    assert database.rows == {number: f"at {number}" for number in range(30)}
+    assert database.calls["set"] < 30, "an epoch's tuples come together"
+
+
+# "persistentAggregate": `MapState` and `Snapshottable`.
+
+
+def test_a_map_state() -> None:
+    """`multiGet`, `multiUpdate`, `multiPut`, and what Storm's `RemovableMapState` and `ITupleCollection` add."""
+    own: Any = OwnState()
+    state = MapState(own)
+    state.multi_put([["a", 1], ["[b"]], [1, 2])
+    assert state.multi_update([["a", 1], ["c"]], [lambda value: value + 10, lambda value: value]) == [11, None]
+    assert state.multi_get([["a", 1], ["[b"], ["d"]]) == [11, 2, None]
+    state.multi_remove([["c"]])
+    assert sorted(state.get_tuples(), key=str) == [("[b", 2), ("a", 1, 11)]
+    one = Snapshottable(state)
+    assert one.get("none") == "none"
+    one.set(5)
+    assert one.update(lambda value: value * 2) == one.get() == 10
+
+
+def all_of_it(number: Any = Count) -> Any:
+    """A count of all tuples, and one by word; both are asked for by another stream."""
+    topology = TridentTopology("t")
+    words = topology.new_stream("in", FeederSpout("sentence")).each("sentence", Split(), "word").name("words")
+    total = words.persistent_aggregate(kstorm_state(), Count(), "total").name("total").parallelism_hint(3)
+    counts = (
+        words.group_by("word")
+        .persistent_aggregate(kstorm_state(), number(), "count")
+        .name("counts")
+        .parallelism_hint(3)
+    )
+    asked = topology.new_stream("asked", FeederSpout("id"))
+    asked.state_query(total, (), SnapshotGet(), "total").map(lambda *row: row).name("totals")
+    everything = asked.broadcast().state_query(counts, (), TupleCollectionGet(), Fields("word", "count"))
+    everything.map(lambda *row: row).name("all")
+    return topology.build()
+
+
+def test_a_state_without_groups_has_one_value_and_it_is_asked_where_it_is() -> None:
+    """Storm's `SnapshotGet`, however many tasks there are."""
+    with LocalCluster(all_of_it()) as cluster:
+        feed(cluster, "asked", *([number] for number in range(5)))
+        feed(cluster, "in", ["the cow the"])
+        feed(cluster, "asked", *([number] for number in range(5, 10)))
+        assert sorted(cluster.emitted("totals")) == [[number, None if number < 5 else 3] for number in range(10)]
+
+
+def test_all_that_a_state_has_can_be_asked() -> None:
+    """Storm's `TupleCollectionGet`: each task answers for its part."""
+    with LocalCluster(all_of_it()) as cluster:
+        feed(cluster, "in", ["the cow jumped over the moon"])
+        feed(cluster, "asked", [1])
+        assert sorted(cluster.emitted("all")) == [
+            [1, "cow", 1],
+            [1, "jumped", 1],
+            [1, "moon", 1],
+            [1, "over", 1],
+            [1, "the", 2],
+        ]
+
+
+class Length(Average):
+    def init(self, tuple: TridentTuple) -> list[Any]:
+        return [len(tuple["word"]), 1]
+
+
+def test_it_has_results_and_not_what_is_kept() -> None:
+    with LocalCluster(all_of_it(Length)) as cluster:
+        feed(cluster, "in", ["the cow the"])
+        feed(cluster, "asked", [1])
+        assert sorted(cluster.emitted("all")) == [[1, "cow", 3.0], [1, "the", 3.0]]
+
+
+def test_a_state_in_a_database_does_not_list_what_a_task_has() -> None:
+    """Which keys are whose, the database does not know."""
+    topology = TridentTopology("t")
+    words = topology.new_stream("in", FeederSpout("word"))
+    counts = words.group_by("word").persistent_aggregate(OpaqueMap(Memory()), Count(), "count")
+    asked = topology.new_stream("asked", FeederSpout("id")).broadcast()
+    asked.state_query(counts, (), TupleCollectionGet(), Fields("word", "count")).name("all")
+    result = complete_topology(topology.build(), {"in": [], "asked": [[1]]})
+    assert any("a state in a database does not list" in str(each) for each in result.dead_letters + result.errors)

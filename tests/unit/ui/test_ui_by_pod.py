@@ -1,0 +1,115 @@
+"""Actions of a page that has a kubeconfig and no Kafka: a pod of the topology does and notes them, for who asked the page."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.cli.cluster import open_cluster
+from kstorm.errors import ConfigError
+from kstorm_ui.collector import Collector
+from kstorm_ui.deeds import Deed
+from kstorm_ui.ordered import ordered
+from kstorm_ui.preview import preview
+from kstorm_ui.settings import ACTIONS
+from kstorm_ui.site import Site
+from kstorm_ui.sources.kubernetes import KubernetesSource
+from kstorm_ui.state import TopologyState
+from tests.exec_stub import ended
+from tests.from_kubeconfig import from_kubeconfig
+from tests.kubernetes_stub import KubernetesStub
+
+WHO = "anna, by the page"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+    """Give a cluster with a word count; no Kafka is named."""
+    with from_kubeconfig(tmp_path, monkeypatch) as stub:
+        yield stub
+
+
+@pytest.fixture
+def site(cluster: KubernetesStub) -> Site:
+    """Of a page that has looked at the cluster, and may do everything."""
+    collector = Collector(KubernetesSource(open_cluster(None, None), inside=False))
+    collector._learn(collector._ask())
+    return Site(collector, True, frozenset(ACTIONS))
+
+
+@pytest.fixture
+def state(site: Site) -> TopologyState:
+    return site.collector.memories["wordcount"].state
+
+
+def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) -> Deed:
+    """What came of a form."""
+    found = site.deeds.start(state.name, verb, "", WHO, ordered(site, state, verb, fields, WHO).act)
+    assert found.over.wait(60)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "words"),
+    [
+        ("activate", {}, "activate -- wordcount"),
+        ("deactivate", {}, "deactivate -- wordcount"),
+        ("drain", {}, "drain -- wordcount"),
+        ("drain", {"timeout": "2.5"}, "drain --timeout=2.5 -- wordcount"),
+    ],
+)
+def test_a_pod_does_it(
+    cluster: KubernetesStub, site: Site, state: TopologyState, verb: str, fields: dict[str, str], words: str
+) -> None:
+    """For who asked; the last line is what came of it."""
+    cluster.on_exec = lambda pod, command: iter([(1, b"7 trees in flight\nwordcount is done\n"), ended(0)])
+    assert not asyncio.run(preview(site, state, verb, fields)).problem
+    found = done(site, state, verb, fields)
+    assert (found.state, found.said) == ("done", "wordcount is done")
+    assert cluster.commands == [("wc-sentences-0", ["env", f"KSTORM_OPERATOR={WHO}", "kstorm", *words.split()])]
+
+
+def test_what_it_could_not_do_is_said(cluster: KubernetesStub, site: Site, state: TopologyState) -> None:
+    """In the command's own words; so is that there is no pod."""
+    cluster.on_exec = lambda pod, command: iter([(2, b"kstorm: 'wordcount' still has 7 trees\n"), ended(3)])
+    found = done(site, state, "drain", {})
+    assert (found.state, found.said) == ("failed", "'wordcount' still has 7 trees")
+    for pod in ("wc-sentences-0", "wc-acker-0"):
+        cluster.trouble(pod, "CrashLoopBackOff", "back-off")
+    found = done(site, state, "drain", {})
+    assert (found.state, found.said[:22]) == ("failed", "no spout or acker of '")
+
+
+def test_scaling_is_noted_by_a_pod(cluster: KubernetesStub, site: Site, state: TopologyState) -> None:
+    """As at a terminal."""
+    assert done(site, state, "scale", {"component": "split", "pods": "3"}).said == "split: 1 → 3"
+    ((pod, command),) = cluster.commands
+    assert pod == "wc-acker-0"
+    words = ["note", "--what=split=3", "--outcome=split: 1 → 3", "--", "wordcount", "scale"]
+    assert command == ["env", f"KSTORM_OPERATOR={WHO}", "kstorm", *words]
+
+
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+def test_letters_take_kafka(site: Site, state: TopologyState, verb: str) -> None:
+    """They are not to be seen without it either."""
+    with pytest.raises(ConfigError, match="This page was not told where Kafka is"):
+        ordered(site, state, verb, {"number": "1"}, WHO)
+
+
+def test_the_collector_goes_on_meanwhile(
+    cluster: KubernetesStub, site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a client of its own: while one opens a connection to a pod it can ask for nothing else."""
+    used: list[Any] = []
+
+    def execute(core: Any, *_: Any) -> int:
+        used.append(core)
+        return 0
+
+    monkeypatch.setattr("kstorm.cli.cluster.execute", execute)
+    done(site, state, "activate", {})
+    assert site.cluster is not None
+    assert len(used) == 1
+    assert used[0].api_client is not site.cluster._core.api_client

@@ -1,0 +1,404 @@
+"""Sessions: of each key the tuples between two pauses; after what Flink and Kafka Streams say of theirs."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstorm.kafka import KafkaBolt
+from kstorm.testing import BoltTester, FeederSpout, simulate
+from kstorm.testing.kafka import FakeKafka, KafkaCluster
+from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
+from kstorm.topology.context import CLOCK
+from kstorm.trident import Count as CountOf
+from kstorm.trident import First, Sessions, Sum, TridentTopology
+from kstorm.trident.making import aggregating
+from kstorm.trident.windows import CombiningBolt, window_bolt
+from kstorm.windows import Duration, TupleWindow, WindowedBolt
+
+Given = tuple[str, int]
+"""A user and a time."""
+
+
+class Visits(WindowedBolt):
+    """Emits of each session whose it is, when it was, and the numbers of its tuples."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """As a record too."""
+        declarer.declare("user", "start", "end", "numbers")
+
+    def execute(self, window: TupleWindow) -> None:
+        """One for each session."""
+        assert window.new == window.tuples
+        assert list(window.expired) == []
+        (user,) = window.key
+        assert all(tuple["user"] == user for tuple in window)
+        numbers = [tuple["n"] for tuple in window]
+        self.collector.emit([user, window.start_timestamp, window.end_timestamp, numbers])
+
+
+def visits(gap: int = 10) -> WindowedBolt:
+    """By the field `at`."""
+    return Visits().with_session_window(Duration(gap), "user").with_timestamp_field("at")
+
+
+class Run:
+    """A bolt of sessions, with a clock."""
+
+    def __init__(self, bolt: WindowedBolt) -> None:
+        self.now = 1.0
+        self.tester = BoltTester(bolt, "user", "n", "at", resources={CLOCK: lambda: self.now})
+
+    def give(self, *times: int, user: str = "ann") -> None:
+        """Tuples, each with its time as its number."""
+        for time in times:
+            self.tester.give([user, time, time])
+
+    def watermark(self, at: int) -> None:
+        """All up to this time is here, by what somebody else does."""
+        self.give(at, user="~")
+        self.tester.tick()
+
+    def shown(self, user: str = "ann") -> list[list[Any]]:
+        """The sessions of one, in the order in which they came."""
+        return [rest for who, *rest in self.tester.emitted() if who == user]
+
+
+def test_a_gap_ends_a_session() -> None:
+    """Its times are those of its first and its last tuple."""
+    run = Run(visits())
+    run.give(1, 8, 15, 40)
+    run.watermark(100)
+    assert run.shown() == [[1, 15, [1, 8, 15]], [40, 40, [40]]]
+
+
+def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
+    """As in Flink, whose windows merge when they touch, and in Kafka Streams, whose gap is included."""
+    run = Run(visits())
+    run.give(10, 20, 31)
+    run.watermark(100)
+    assert run.shown() == [[10, 20, [10, 20]], [31, 31, [31]]]
+
+
+def test_a_session_is_shown_when_no_tuple_can_belong_to_it() -> None:
+    """At the watermark before, one could: just the gap later."""
+    run = Run(visits())
+    run.give(10)
+    run.watermark(19)
+    assert run.shown() == []
+    run.give(20)
+    run.watermark(29)
+    assert run.shown() == []
+    run.watermark(30)
+    assert run.shown() == [[10, 20, [10, 20]]]
+
+
+def test_a_tuple_that_comes_later_makes_one_session_of_two() -> None:
+    """Whose tuples stay in the order of their times; it may be as late as the lag is long."""
+    run = Run(visits().with_lag(Duration(50)))
+    run.give(30, 33, 10, 12)
+    run.watermark(60)
+    assert run.shown() == []
+    run.give(21)
+    run.watermark(200)
+    assert run.shown() == [[10, 33, [10, 12, 21, 30, 33]]]
+
+
+def test_a_tuple_that_comes_later_makes_a_session_begin_earlier() -> None:
+    run = Run(visits().with_lag(Duration(50)))
+    run.give(30, 25)
+    run.watermark(200)
+    assert run.shown() == [[25, 30, [25, 30]]]
+
+
+def test_a_late_tuple_is_late_though_a_session_is_open() -> None:
+    """Flink would have it join; here late is late for all windows, and what sessions there are does not hang on what is open."""
+    run = Run(visits().with_late_tuple_stream("late"))
+    run.give(15)
+    run.watermark(14)
+    run.give(14, 16)
+    run.watermark(100)
+    assert run.shown() == [[15, 16, [15, 16]]]
+    assert [late["values"]["at"] for (late,) in run.tester.emitted("late")] == [14]
+
+
+def test_sessions_of_one_key_come_by_their_time_and_of_several_apart() -> None:
+    run = Run(visits())
+    run.give(40, 1)
+    run.give(4, user="bob")
+    run.watermark(100)
+    assert run.shown() == [[1, 1, [1]], [40, 40, [40]]]
+    assert run.shown("bob") == [[4, 4, [4]]]
+    assert len(run.tester.acked) == 4
+
+
+def test_a_session_goes_on_for_as_long_as_somebody_comes() -> None:
+    """A bot's, for a thousand gaps; each watermark looks at it again, and at nothing else."""
+    run = Run(visits())
+    for time in range(0, 10_000, 10):
+        run.give(time)
+        run.tester.tick()
+    assert run.shown() == []
+    run.watermark(20_000)
+    assert [(first, last, len(numbers)) for first, last, numbers in run.shown()] == [(0, 9990, 1000)]
+
+
+def test_by_the_clock() -> None:
+    """Ticks come at least every gap; a clock that goes back puts nothing into a session that was shown."""
+    run = Run(Visits().with_session_window(Duration.seconds(5), "user"))
+    run.give(1)
+    run.now = 6.0
+    run.give(2)
+    run.tester.tick()
+    run.now = 11.0
+    run.tester.tick()
+    assert run.shown() == [[1000, 6000, [1, 2]]]
+    run.now = 7.0
+    run.give(3)
+    run.tester.tick()
+    run.now = 30.0
+    run.tester.tick()
+    assert run.shown()[1:] == [[11_001, 11_001, [3]]]
+    assert Visits().with_session_window(Duration(100), "user").window_settings.tick_secs == 0.1
+
+
+def test_keys_of_several_fields_or_of_none() -> None:
+    """Whatever is in their texts."""
+
+    class Keys(Visits):
+        def execute(self, window: TupleWindow) -> None:
+            """The key alone."""
+            self.collector.emit([list(window.key), 0, 0, len(window)])
+
+    several = Run(Keys().with_session_window(Duration(10), ["user", "n"]).with_timestamp_field("at"))
+    for user, number in [("a", 1), ("a\x00", 1), ("a", "1"), ("", None), ("a", 1)]:
+        several.tester.give([user, number, 5])
+    several.watermark(100)
+    assert Counter((str(key), count) for key, _, _, count in several.tester.emitted()) == {
+        ("['a', 1]", 2): 1,
+        ("['a\\x00', 1]", 1): 1,
+        ("['a', '1']", 1): 1,
+        ("['', None]", 1): 1,
+    }
+    one = Run(Keys().with_session_window(Duration(10), ()).with_timestamp_field("at"))
+    one.give(1)
+    one.give(5, user="bob")
+    one.watermark(100)
+    assert one.tester.emitted()[0] == [[], 0, 0, 2]
+
+
+def test_a_tuple_without_the_key_fails() -> None:
+    """Alone."""
+    run = Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
+    run.give(1)
+    assert len(run.tester.failed) == 1
+    assert "it is of no session" in str(run.tester.errors[0].error)
+
+
+def test_nothing_is_left_of_sessions_that_were_shown() -> None:
+    """But for what says where the bolt is."""
+    run = Run(visits())
+    run.give(1, 30, 8, 5)
+    run.watermark(100)
+    run.watermark(300)
+    run.tester.checkpoint()
+    left = [key.decode() for key in run.tester._stored if b"~" not in key]
+    assert left == ["w/meta"]
+
+
+class Once(Visits):
+    """Raises on the first look at the second session."""
+
+    looks = 0
+
+    def execute(self, window: TupleWindow) -> None:
+        """Emits first."""
+        super().execute(window)
+        self.looks += 1
+        if self.looks == 2:
+            raise ValueError("once")
+
+
+def test_a_session_on_which_the_bolt_raises_is_shown_again() -> None:
+    run = Run(Once().with_session_window(Duration(10), "user").with_timestamp_field("at"))
+    run.give(1, 30)
+    run.watermark(100)
+    run.watermark(101)
+    assert run.shown()[-1] == [30, 30, [30]]
+    assert len(run.tester.errors) == 1
+
+
+def by_definition(tuples: Sequence[Given], gap: int) -> dict[str, list[list[int]]]:
+    """The times of each one's sessions."""
+    found: dict[str, list[list[int]]] = {}
+    for user, time in sorted(tuples):
+        sessions = found.setdefault(user, [])
+        if sessions and time - sessions[-1][-1] <= gap:
+            sessions[-1].append(time)
+        else:
+            sessions.append([time])
+    return found
+
+
+ROUNDS = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-20, 90)), max_size=8), max_size=7)
+
+
+@given(ROUNDS, st.integers(1, 20), st.integers(0, 40), st.booleans())
+def test_sessions_are_what_they_are_by_definition(
+    rounds: list[list[Given]], gap: int, lag: int, checkpoints: bool
+) -> None:
+    """Of all that was not late, in whatever order it came: each session is shown once, when it is complete, and whole. Sums of
+    sessions are the sums of those."""
+    bolt = visits(gap)
+    run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
+    window = Sessions(Duration(gap)).with_timestamp_field("at")
+    _, step = aggregating(Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at"))
+    sums = window_bolt(window.with_lag(Duration(lag)) if lag else window, step, Fields("user", "sum"))
+    assert type(sums) is CombiningBolt
+    summed = BoltTester(sums, "user", "n", "at")
+    kept: list[Given] = []
+    watermark = latest = -1000
+    for tuples in rounds:
+        for user, time in tuples:
+            run.give(time, user=user)
+            summed.give([user, time, time])
+            if time > watermark:
+                kept.append((user, time))
+                latest = max(latest, time)
+        run.tester.tick()
+        summed.tick()
+        if checkpoints:
+            run.tester.checkpoint()
+            summed.checkpoint()
+        watermark = max(watermark, latest - lag)
+    for user, sessions in by_definition(kept, gap).items():
+        complete = [each for each in sessions if each[-1] + gap <= watermark]
+        assert run.shown(user) == [[each[0], each[-1], each] for each in complete]
+        assert [total for who, total in summed.emitted() if who == user] == [sum(each) for each in complete]
+
+
+INPUT: list[list[Any]] = [["abc"[number % 3], number, (number * 37) % 400] for number in range(60)]
+CLOSING = [[key, -1, 5000] for key in "abc"]
+GAP = 12
+
+
+def judged(found: Counter[Any], expected: Counter[Any]) -> None:
+    """Each session once, and whole."""
+    assert found == expected
+
+
+def test_sessions_survive_what_dies() -> None:
+    """Exactly once: through kills, moves and refusals each session comes out once, and whole."""
+
+    class Written(Visits):
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            """A record."""
+            declarer.declare("key", "message")
+
+        def execute(self, window: TupleWindow) -> None:
+            """Its tuples."""
+            self.collector.emit([window.key[0], json.dumps([window.key[0], [tuple["at"] for tuple in window]])])
+
+    def build() -> Topology:
+        builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))
+        builder.set_spout("in", FeederSpout("user", "n", "at"))
+        bolt = Written().with_session_window(Duration(GAP), "user").with_timestamp_field("at").with_lag(Duration(1000))
+        builder.set_bolt("visits", bolt, 2).set_num_tasks(2).fields_grouping("in", Fields("user"))
+        builder.set_bolt("sink", KafkaBolt().with_topic_selector("visits")).shuffle_grouping("visits")
+        return builder.build()
+
+    expected = Counter(
+        json.dumps([user, times])
+        for user, sessions in by_definition([(user, at) for user, _, at in INPUT], GAP).items()
+        for times in sessions
+    )
+
+    def judge(cluster: KafkaCluster) -> None:
+        cluster.advance_time(10)
+        cluster.checkpoint()
+        records = cluster.kafka.records("visits")
+        judged(Counter((record.value() or b"").decode() for record in records), expected)
+
+    report = simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(40), kafka=lambda: FakeKafka({"visits": 1}))
+    assert sum(report.in_flight.values()) > 200
+
+
+def test_sums_of_sessions_survive_what_dies() -> None:
+    """In a stream, where two sums become one."""
+
+    def build() -> Topology:
+        topology = TridentTopology("sums")
+        window = Sessions(Duration(GAP)).with_timestamp_field("at").with_lag(Duration(1000))
+        stream = topology.new_stream("in", FeederSpout("user", "n", "at")).group_by("user")
+        stream.window(window, "n", Sum(), "sum").parallelism_hint(2).to_kafka("sums")
+        return topology.build()
+
+    numbers = {(user, at): number for user, number, at in INPUT}
+    expected = Counter(
+        (user, sum(numbers[user, at] for at in times))
+        for user, sessions in by_definition(list(numbers), GAP).items()
+        for times in sessions
+    )
+
+    def judge(cluster: KafkaCluster) -> None:
+        cluster.advance_time(10)
+        cluster.checkpoint()
+        records = [json.loads(record.value() or b"") for record in cluster.kafka.records("sums")]
+        judged(Counter((record["user"], record["sum"]) for record in records), expected)
+
+    simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(30), kafka=lambda: FakeKafka({"sums": 1}))
+
+
+@pytest.mark.parametrize(("aggregator", "expected"), [(CountOf(), [3, 1]), (First(), [1, 40])])
+def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(aggregator: Any, expected: list[int]) -> None:
+    """However many there are."""
+    window = Sessions(Duration(10)).with_timestamp_field("at")
+    _, step = aggregating(aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
+    tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
+    for time in (1, 8, 15, 40):
+        tester.give(["ann", time, time])
+    tester.checkpoint()
+    assert [key for key in tester._stored if key.startswith(b"w/t")] == []
+    tester.give(["bob", 0, 1000])
+    tester.tick()
+    assert tester.emitted() == [["ann", value] for value in expected]
+
+
+def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> None:
+    """A reducer's."""
+    from kstorm.trident import ReducerAggregator
+
+    class Last(ReducerAggregator):
+        def init(self) -> Any:
+            """None."""
+
+        def reduce(self, current: Any, tuple: Any) -> Any:
+            """The new one."""
+            return tuple[0]
+
+    window = Sessions(Duration(10)).with_timestamp_field("at")
+    _, step = aggregating(Last(), Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
+    tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
+    for user, time in [("ann", 1), ("bob", 3), ("ann", 9), ("ann", 100), ("bob", 500)]:
+        tester.give([user, time, time])
+    tester.tick()
+    assert sorted(tester.emitted()) == [["ann", 9], ["ann", 100], ["bob", 3]]
+
+
+def test_the_plan_says_what_sessions_there_are() -> None:
+    topology = TridentTopology("t")
+    stream = topology.new_stream("in", FeederSpout("user", "at")).group_by("user")
+    stream.window(Sessions(Duration.minutes(5)).with_timestamp_field("at"), CountOf(), "n")
+    assert "window(sessions 300 s apart, Count → n)" in topology.describe()
+
+
+def test_the_last_call_says_what_windows_there_are() -> None:
+    """Sessions, or others."""
+    bolt = Visits().with_session_window(Duration(5), "user").with_tumbling_window(Duration(10))
+    assert bolt.window_settings.gap is None
+    settings = bolt.with_session_window(Duration(5), "user").window_settings
+    assert (settings.length, settings.slide, settings.key) == (None, None, Fields("user"))

@@ -1,0 +1,474 @@
+"""Storm's page on windows and its starter's topologies of windows, in their order; where we differ is in docs/windows.md."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kstorm.errors import ConfigError, TopologyError
+from kstorm.testing import BoltTester, FeederSpout, LocalCluster, complete_topology
+from kstorm.topology import BasicBolt, Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder
+from kstorm.windows import LATE_TUPLE, Count, Duration, StatefulWindowedBolt, TupleWindow, WindowedBolt
+from tests.unit.windows.shown import Run, Shown
+
+S = 1000
+"""A second."""
+
+
+def clock(hours: int, minutes: int, seconds: int) -> int:
+    """A time of the day, in milliseconds."""
+    return ((hours * 60 + minutes) * 60 + seconds) * S
+
+
+def in_time(bolt: WindowedBolt) -> Any:
+    """By the field `ts`."""
+    return bolt.with_timestamp_field("ts")
+
+
+def numbered(run: Run, **times: int) -> None:
+    """Tuples e1, e2, … as 1, 2, … at these times, and the watermark."""
+    for name, time in times.items():
+        run.give(int(name[1:]), at=time)
+    run.tick()
+
+
+# Sliding and tumbling windows.
+
+NINE = {"e1": 1, "e2": 4, "e3": 6, "e4": 7, "e5": 8, "e6": 10, "e7": 11, "e8": 12, "e9": 15}
+"""The seconds of the page's drawings: two up to the fifth, four up to the tenth, three up to the fifteenth."""
+
+
+def drawn(bolt: WindowedBolt) -> list[list[int]]:
+    """The windows of the nine."""
+    run = Run(in_time(bolt))
+    numbered(run, **{name: second * S for name, second in NINE.items()})
+    return [all for all, _, _ in run.shown]
+
+
+def test_the_sliding_window_of_ten_seconds_every_five() -> None:
+    """The first ends after five seconds, with what there is until then."""
+    windows = drawn(Shown().with_window(Duration.seconds(10), Duration.seconds(5)))
+    assert windows == [[1, 2], [1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8, 9]]
+
+
+def test_the_tumbling_window_of_five_seconds() -> None:
+    """None overlaps."""
+    windows = drawn(Shown().with_tumbling_window(Duration.seconds(5)))
+    assert windows == [[1, 2], [3, 4, 5, 6], [7, 8, 9]]
+
+
+def test_the_window_has_what_is_in_it_what_is_new_and_what_has_left() -> None:
+    run = Run(in_time(Shown().with_window(Duration.seconds(10), Duration.seconds(5))))
+    numbered(run, **{name: second * S for name, second in NINE.items()})
+    assert run.shown[2] == [[3, 4, 5, 6, 7, 8, 9], [7, 8, 9], [1, 2]]
+
+
+def test_a_bolt_is_prepared_once_and_cleaned_up_once() -> None:
+    """The three methods of `IWindowedBolt`."""
+    calls: list[str] = []
+
+    class Noting(Shown):
+        def prepare(self, config: Any, context: Any, collector: Any) -> None:
+            """Notes it."""
+            calls.append("prepare")
+            super().prepare(config, context, collector)
+
+        def execute(self, window: TupleWindow) -> None:
+            """Notes it."""
+            calls.append("execute")
+
+        def cleanup(self) -> None:
+            """Notes it."""
+            calls.append("cleanup")
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("in", FeederSpout("n"))
+    builder.set_bolt("windows", Noting().with_tumbling_window(Count(1))).shuffle_grouping("in")
+    complete_topology(builder.build(), {"in": [[1], [2]]})
+    assert calls == ["prepare", "execute", "execute", "cleanup"]
+
+
+def test_the_sliding_window_bolt_in_a_topology() -> None:
+    """Thirty tuples, every ten."""
+
+    class SlidingWindowBolt(WindowedBolt):
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            """A value."""
+            declarer.declare("value")
+
+        def execute(self, window: TupleWindow) -> None:
+            """Goes over the tuples."""
+            self.collector.emit([sum(1 for _ in window)])
+
+    builder = TopologyBuilder("t", Config())
+    builder.set_spout("spout", FeederSpout("sentence"))
+    bolt = SlidingWindowBolt().with_window(Count(30), Count(10))
+    builder.set_bolt("slidingwindowbolt", bolt, 1).shuffle_grouping("spout")
+    result = complete_topology(builder.build(), {"spout": [["the cow"]] * 45})
+    assert result.emitted("slidingwindowbolt") == [[10], [20], [30], [30]]
+
+
+CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int]]]] = [
+    (lambda bolt: bolt.with_window(Count(4), Count(2)), [[1, 2], [1, 2, 3, 4], [3, 4, 5, 6]]),
+    (lambda bolt: bolt.with_window(Count(2)), [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]),
+    (lambda bolt: bolt.with_window(Count(2), Duration.seconds(2)), [[1, 2], [3, 4], [5, 6]]),
+    (lambda bolt: bolt.with_window(Duration.seconds(4), Duration.seconds(2)), [[1, 2], [1, 2, 3, 4], [3, 4, 5, 6]]),
+    (lambda bolt: bolt.with_window(Duration.seconds(2)), [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]),
+    (lambda bolt: bolt.with_window(Duration.seconds(3), Count(2)), [[1, 2], [2, 3, 4], [4, 5, 6]]),
+    (lambda bolt: bolt.with_tumbling_window(Count(2)), [[1, 2], [3, 4], [5, 6]]),
+    (lambda bolt: bolt.with_tumbling_window(Duration.seconds(2)), [[1, 2], [3, 4], [5, 6]]),
+]
+"""The eight of the page, and what they make of a tuple each second, from the first on."""
+
+
+@pytest.mark.parametrize("way", ["clock", "event time"])
+@pytest.mark.parametrize(("configure", "windows"), CONFIGURATIONS)
+def test_the_configurations(
+    configure: Callable[[WindowedBolt], WindowedBolt], windows: list[list[int]], way: str
+) -> None:
+    """By the machine's clock, where a tuple comes before the tick of its second, and by what tuples say."""
+    bolt = configure(Shown())
+    run = Run(bolt if way == "clock" else in_time(bolt))
+    for second in range(1, 7):
+        run.now = float(second)
+        run.give(second, at=second * S)
+        run.tick()
+    assert [all for all, _, _ in run.shown] == windows
+
+
+# Timestamps, and tuples out of order.
+
+
+def test_without_more_the_time_is_that_at_which_a_tuple_comes() -> None:
+    run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
+    run.now = 3.0
+    run.give(1, at=clock(6, 0, 0))
+    run.tick(10.0)
+    assert run.spans == [[0, 10 * S]]
+
+
+def test_a_tuple_without_the_timestamp_field_fails() -> None:
+    """And says which field there is none of."""
+    run = Run(Shown().with_tumbling_window(Duration.seconds(10)).with_timestamp_field("when"))
+    run.give(1)
+    assert len(run.tester.failed) == 1
+    assert "when" in str(run.tester.errors[0].error)
+
+
+def test_an_extractor_for_a_time_within_a_field() -> None:
+    def at(tuple: Any) -> int:
+        found: int = tuple["ts"]["header"]["at"]
+        return found
+
+    run = Run(Shown().with_tumbling_window(Duration.seconds(10)).with_timestamp_extractor(at))
+    for number in (1, 2, 11):
+        run.tester.give([number, {"header": {"at": number * S}}])
+    run.tick()
+    assert [all for all, _, _ in run.shown] == [[1, 2]]
+
+
+def test_the_lag_of_five_seconds() -> None:
+    """Until the windows have moved, whatever comes is in them; then what is before the latest less the lag is late."""
+    bolt = in_time(Shown().with_tumbling_window(Duration.seconds(1))).with_lag(Duration.seconds(5))
+    run = Run(bolt.with_late_tuple_stream("late"))
+    run.give(1, at=clock(6, 0, 5))
+    run.give(2, at=clock(5, 59, 59))
+    run.tick()
+    run.give(3, at=clock(5, 59, 59))
+    run.give(4, at=clock(6, 0, 0) + 1)
+    run.give(5, at=clock(6, 0, 6))
+    run.tick()
+    assert [all for all, _, _ in run.shown] == [[2], [4]]
+    assert [late["values"]["n"] for (late,) in run.tester.emitted("late")] == [3]
+
+
+def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
+    """By the field LATE_TUPLE, with all that they were: source, stream, fields and values."""
+
+    class Seen(BasicBolt):
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            """It."""
+            declarer.declare("seen")
+
+        def execute(self, tuple: Any, collector: Any) -> None:
+            """As it is."""
+            collector.emit([tuple[LATE_TUPLE]])
+
+    builder = TopologyBuilder("t")
+    builder.set_spout("in", FeederSpout("n", "ts"))
+    bolt = in_time(Shown().with_tumbling_window(Duration(10))).with_late_tuple_stream("late")
+    builder.set_bolt("windows", bolt).shuffle_grouping("in")
+    builder.set_bolt("late", Seen(), 2).shuffle_grouping("windows", "late")
+    with LocalCluster(builder.build()) as cluster:
+        spout: Any = cluster.topology.component("in").component
+        spout.feed([1, 20])
+        cluster.run_until_idle()
+        cluster.advance_time(2)
+        spout.feed([2, 5])
+        cluster.run_until_idle()
+        assert cluster.emitted("late") == [[{"component": "in", "stream": "default", "values": {"n": 2, "ts": 5}}]]
+
+
+@pytest.mark.parametrize(
+    "configure",
+    [
+        lambda bolt: bolt.with_late_tuple_stream("late"),
+        lambda bolt: bolt.with_lag(Duration(5)),
+        lambda bolt: bolt.with_idle_timeout(Duration(5)),
+    ],
+)
+def test_what_is_for_event_time_needs_a_timestamp(configure: Any) -> None:
+    with pytest.raises(TopologyError, match="call with_timestamp_field or with_timestamp_extractor"):
+        BoltTester(configure(Shown().with_tumbling_window(Duration(10))), "n", "ts")
+
+
+# Watermarks.
+
+
+def test_watermarks_come_each_second_or_as_is_said() -> None:
+    bolt = in_time(Shown().with_tumbling_window(Duration(10)))
+    assert bolt.window_settings.tick_secs == 1.0
+    assert bolt.with_watermark_interval(Duration(250)).window_settings.tick_secs == 0.25
+
+
+def test_the_example_of_watermarks() -> None:
+    """Windows of 20 s, every 10, a lag of 5: what is shown after each of two watermarks, the second of which leaps two hours."""
+    bolt = in_time(Shown().with_window(Duration.seconds(20), Duration.seconds(10))).with_lag(Duration.seconds(5))
+    run = Run(bolt)
+    numbered(
+        run,
+        e1=clock(6, 0, 3),
+        e2=clock(6, 0, 5),
+        e3=clock(6, 0, 7),
+        e4=clock(6, 0, 18),
+        e5=clock(6, 0, 26),
+        e6=clock(6, 0, 36),
+    )
+    assert [all for all, _, _ in run.shown] == [[1, 2, 3], [1, 2, 3, 4], [4, 5]]
+    assert run.spans == [
+        [clock(5, 59, 50), clock(6, 0, 10)],
+        [clock(6, 0, 0), clock(6, 0, 20)],
+        [clock(6, 0, 10), clock(6, 0, 30)],
+    ]
+    numbered(run, e7=clock(8, 0, 25), e8=clock(8, 0, 26), e9=clock(8, 0, 27), e10=clock(8, 0, 39))
+    assert [all for all, _, _ in run.shown[3:]] == [[5, 6], [6], [7, 8, 9]]
+    assert run.spans[3:] == [
+        [clock(6, 0, 20), clock(6, 0, 40)],
+        [clock(6, 0, 30), clock(6, 0, 50)],
+        [clock(8, 0, 10), clock(8, 0, 30)],
+    ]
+
+
+# Guarantees.
+
+
+def test_tuples_are_done_when_they_are_kept_and_a_window_may_be_longer_than_a_timeout() -> None:
+    """In Storm they are held until they leave the window, and a window that is longer than the timeout is refused."""
+    bolt = Shown().with_tumbling_window(Duration.hours(24))
+    run = Run(bolt, topology_message_timeout_secs=1)
+    run.give(1, 2)
+    assert len(run.tester.acked) == 2
+    assert run.tester.held == []
+
+
+# The example topologies.
+
+
+class SlidingWindowSum(WindowedBolt):
+    """Storm's `SlidingWindowSumBolt`: adds what is new, and takes off what has left."""
+
+    sum = 0
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The sum."""
+        declarer.declare("sum")
+
+    def execute(self, window: TupleWindow) -> None:
+        """Looks at no others."""
+        self.sum += sum(tuple[0] for tuple in window.new) - sum(tuple[0] for tuple in window.expired)
+        self.collector.emit([self.sum])
+
+
+class TumblingWindowAvg(WindowedBolt):
+    """Storm's `TumblingWindowAvgBolt`."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The average."""
+        declarer.declare("avg")
+
+    def execute(self, window: TupleWindow) -> None:
+        """Of all of them, rounded down."""
+        self.collector.emit([sum(tuple[0] for tuple in window) // len(window)])
+
+
+def test_sliding_window_topology() -> None:
+    """A sum of the last thirty numbers every ten, and the average of three sums."""
+    builder = TopologyBuilder("test")
+    builder.set_spout("integer", FeederSpout("value", "ts", "msgid"))
+    builder.set_bolt("slidingsum", SlidingWindowSum().with_window(Count(30), Count(10))).shuffle_grouping("integer")
+    builder.set_bolt("tumblingavg", TumblingWindowAvg().with_tumbling_window(Count(3))).shuffle_grouping("slidingsum")
+    numbers = list(range(60))
+    result = complete_topology(builder.build(), {"integer": [[n, 0, n] for n in numbers]})
+    sums = [sum(numbers[max(0, end - 30) : end]) for end in range(10, 61, 10)]
+    assert result.emitted("slidingsum") == [[each] for each in sums]
+    assert result.emitted("tumblingavg") == [[sum(sums[:3]) // 3], [sum(sums[3:]) // 3]]
+
+
+def test_sliding_tuple_ts_topology() -> None:
+    """The sum of five seconds every three, by times of the day before; nobody minds that they are past."""
+    bolt = SlidingWindowSum().with_window(Duration.seconds(5), Duration.seconds(3))
+    tester = BoltTester(bolt.with_timestamp_field("ts").with_lag(Duration.seconds(5)), "value", "ts", "msgid")
+    yesterday = 1_764_000_000_000
+    assert yesterday % 3000 == 0
+    for second in range(1, 21):
+        tester.give([second, yesterday + second * S, second])
+    tester.tick()
+    expected = [sum(range(max(1, end - 4), end + 1)) for end in range(3, 16, 3)]
+    assert tester.emitted() == [[each] for each in expected]
+
+
+class WindowSum(StatefulWindowedBolt):
+    """Storm's `WindowSumBolt`: adds up all windows; `init_state` has what was saved."""
+
+    def init_state(self, state: Any) -> None:
+        """Goes on from there."""
+        super().init_state(state)
+        self.total = state.get("sum", 0)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """The sum."""
+        declarer.declare("sum")
+
+    def execute(self, window: TupleWindow) -> None:
+        """Saves it."""
+        self.total += sum(tuple["value"] for tuple in window)
+        self.state.put("sum", self.total)
+        self.collector.emit([self.total])
+
+
+def stateful() -> Topology:
+    """The last five, every three."""
+    builder = TopologyBuilder("test", Config(topology_processing_guarantee="exactly_once"))
+    builder.set_spout("spout", FeederSpout("value", "msgid"))
+    builder.set_bolt("sumbolt", WindowSum().with_window(Count(5), Count(3))).shuffle_grouping("spout")
+    return builder.build()
+
+
+def test_stateful_windowing_topology() -> None:
+    """No field of ids is needed: after a restart amid a window it goes on, and shows no window again."""
+    with LocalCluster(stateful()) as cluster:
+        spout: Any = cluster.topology.component("spout").component
+        for number in (1, 2, 3, 4):
+            spout.feed([number, number])
+        cluster.run_until_idle()
+        cluster.checkpoint()
+        cluster.crash("sumbolt")
+        for number in (5, 6):
+            spout.feed([number, number])
+        cluster.run_until_idle()
+        cluster.checkpoint()
+        assert cluster.emitted("sumbolt") == [[6], [6 + 2 + 3 + 4 + 5 + 6]]
+
+
+class Averages(StatefulWindowedBolt):
+    """Storm's `AvgBolt`: of each window, and of all that was ever in one."""
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Both."""
+        declarer.declare("global", "window")
+
+    def execute(self, window: TupleWindow) -> None:
+        """Goes over the tuples one by one."""
+        total = count = 0
+        for tuple in window:
+            total, count = total + tuple[0], count + 1
+        before = self.state.get("avg", [0, 0])
+        now = [before[0] + total, before[1] + count]
+        self.state.put("avg", now)
+        self.collector.emit([now[0] / now[1], total / count])
+
+
+def test_persistent_windowing_topology() -> None:
+    """Ten seconds every two; windows are in the state without being asked, and `new` and `expired` are there as well."""
+    run = Run(Averages().with_window(Duration.seconds(10), Duration.seconds(2)), {"in": ["n", "ts"]})
+    for second, number in [(1.0, 10), (3.0, 20), (11.5, 60)]:
+        run.tick(second)
+        run.give(number)
+    run.tick(14.0)
+    assert run.tester.emitted()[:3] == [[10.0, 10.0], [40 / 3, 15.0], [14.0, 15.0]]
+    assert run.tester.emitted()[-1] == [pytest.approx((10 * 5 + 20 * 5 + 60 * 2) / 12), 60.0]
+
+
+def test_what_an_iterator_goes_over_is_not_in_memory_at_once() -> None:
+    """A window that fits into no memory can be gone over; all that is read of it before the first tuple is a few."""
+    read = 0
+
+    class Counting(dict[bytes, bytes]):
+        def items(self) -> Any:
+            """Counts what is asked for."""
+            nonlocal read
+            for pair in sorted(super().items()):
+                read += 1
+                yield pair
+
+    class Looking(WindowedBolt):
+        def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+            """How much was read."""
+            declarer.declare("read")
+
+        def execute(self, window: TupleWindow) -> None:
+            """Takes one."""
+            nonlocal read
+            read = 0
+            next(iter(window))
+            self.collector.emit([read])
+
+    run = Run(in_time(Looking().with_tumbling_window(Duration(1000))))
+    run.give(*range(1, 1001))
+    run.tester.checkpoint()
+    tester: Any = run.tester
+    tester._state._load_all = lambda start: (pair for pair in Counting(tester._stored).items() if pair[0] >= start)
+    tester._state._make_room()
+    run.give(1001)
+    run.tick()
+    ((seen,),) = run.tester.emitted()
+    assert seen < 10
+
+
+def test_what_was_not_read_in_its_time_is_not_there_later() -> None:
+    """A window that a bolt has kept."""
+    windows: list[TupleWindow] = []
+
+    class Keeping(Shown):
+        def execute(self, window: TupleWindow) -> None:
+            """It, and what is new in it."""
+            windows.append(window)
+            assert len(window.new) == 2
+
+    run = Run(Keeping().with_window(Count(4), Count(2)))
+    run.give(1, 2, 3, 4)
+    assert [tuple["n"] for tuple in windows[1].new] == [3, 4]
+    with pytest.raises(RuntimeError, match="the window has passed by"):
+        _ = windows[1].tuples
+
+
+@pytest.mark.parametrize("wrong", [0, -1, None, 1.5])
+def test_lengths_that_are_none_are_refused(wrong: Any) -> None:
+    """`Count` and `Duration` of nothing, or less."""
+    for extent in (Count, Duration):
+        with pytest.raises(ConfigError):
+            extent(wrong)
+
+
+def test_a_tuple_is_given_as_a_list_of_values_and_not_by_name_alone() -> None:
+    """`getValue(0)`, `getIntegerByField("value")`, `getFields`."""
+    seen: list[Sequence[Any]] = []
+
+    class Looking(Shown):
+        def execute(self, window: TupleWindow) -> None:
+            """At one."""
+            (tuple,) = window
+            seen.append([tuple[0], tuple["n"], list(tuple.fields), tuple.source_component])
+
+    Run(Looking().with_tumbling_window(Count(1))).give(7)
+    assert seen == [[7, 7, list(Fields("n", "ts")), "in"]]
