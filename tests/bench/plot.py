@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kstorm.errors import ConfigError
 from tests.bench.contest import Run
 from tests.bench.figures import BIN_SECS
-from tests.bench.report import summarize
+from tests.bench.report import Summary, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _INCHES: Final = (12.0, 4.5)
 _DOTS_PER_INCH: Final = 120
 _CPU: Final = (("cpu_s_per_million", "itself"), ("broker_cpu_s_per_million", "the broker"))
+_COUNTING: Final = (
+    ("tuples_to_count", "tuples a sentence that travel to it"),
+    ("count_cpu_s_per_million", "its CPU seconds per million sentences"),
+    ("hottest_cpu_s_per_million", "of these the busiest process's"),
+)
 
 
 def check_installed() -> None:
@@ -29,15 +34,20 @@ def plot(runs: Sequence[Run], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # only who plots needs it
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    counting = any("tuples_to_count" in run.figures for run in runs)
+    figure = Figure(figsize=(_INCHES[0] * (1.5 if counting else 1), _INCHES[1]), layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    left, right, *third = figure.subplots(1, 3 if counting else 2)
     colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(run.contestant for run in runs))}
     _plot_throughput(left, runs, colours)
     if any(run.latencies_ms for run in runs):
         _plot_latency(right, runs, colours)
     else:
         _plot_cpu(right, runs)
+    if counting:
+        summary = {name: found for name, found in summarize(runs).items() if "tuples_to_count" in found}
+        _plot_bars(third[0], summary, _COUNTING)
+        third[0].set_title("counting (median, min to max)")
     try:
         figure.savefig(path, dpi=_DOTS_PER_INCH, format="png")
     except OSError as error:
@@ -80,16 +90,22 @@ def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
     summary = summarize(runs)
     # Of the whole run if that is known: who works far ahead of his counting would look better than he is.
     part = "whole_" if all("whole_cpu_s_per_million" in figures for figures in summary.values()) else ""
-    width = 0.8 / len(_CPU)
-    for number, (figure, label) in enumerate(_CPU):
-        found = [summary[name][part + figure] for name in summary]
+    _plot_bars(axes, summary, [(part + figure, label) for figure, label in _CPU])
+    axes.set_title("CPU seconds per million sentences (median, min to max)")
+
+
+def _plot_bars(axes: "Axes", summary: Summary, wanted: Sequence[tuple[str, str]]) -> None:
+    """A group of bars for each contestant, of figures with their labels."""
+    width = 0.8 / len(wanted)
+    for number, (figure, label) in enumerate(wanted):
+        found = [summary[name][figure] for name in summary]
         medians = [each["median"] for each in found]
         spans = [[each["median"] - each["min"] for each in found], [each["max"] - each["median"] for each in found]]
-        places = [place + (number - 0.5) * width for place in range(len(found))]
+        places = [place + (number - (len(wanted) - 1) / 2) * width for place in range(len(found))]
         bars = axes.bar(places, medians, width, yerr=spans, label=label, capsize=3)
         axes.bar_label(bars, fmt="%.3g", padding=2, fontsize="small")
     axes.set_yscale("log")
+    axes.margins(y=0.35)  # room for the legend
     axes.set_xticks(range(len(summary)), list(summary))
-    axes.set_title("CPU seconds per million sentences (median, min to max)")
     axes.grid(visible=True, axis="y", alpha=0.3)
     axes.legend()

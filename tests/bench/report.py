@@ -28,7 +28,7 @@ _TITLES: Final = {
     "p99_ms": "latency p99, ms",
     "max_ms": "latency max, ms",
     "tuples_to_count": "tuples to count",
-    "frames_to_count": "frames to it, ×1000",
+    "frames_to_count": "its frames of 1,000",
     "count_cpu_s_per_million": "its CPU s",
     "hottest_share": "hottest: tuples",
     "hottest_cpu_s_per_million": "hottest: CPU s",
