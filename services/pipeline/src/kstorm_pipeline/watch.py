@@ -60,7 +60,8 @@ class _Log:
         """Log the batches since the last look; if there are none for a while, that one is at work."""
         now = time.monotonic()
         for progress in self._query.recentProgress:
-            if progress.batchId > self._batch:
+            # A query that idles says so every ten seconds, with the number of the batch that is still to come.
+            if progress.batchId > self._batch and "addBatch" in progress.durationMs:
                 self._batch = progress.batchId
                 self._began = self._spoke = now
                 seconds = progress.batchDuration / 1000
