@@ -25,7 +25,7 @@ def sentences(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
-@pytest.mark.parametrize("server", [PostgresServer, RedisServer])
+@pytest.mark.parametrize("server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)])
 def test_kills_amid_commits(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
 ) -> None:
