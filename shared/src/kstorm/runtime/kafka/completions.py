@@ -15,6 +15,7 @@ from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
@@ -60,6 +61,7 @@ class CompletionsReader(threading.Thread):
             "statistics.interval.ms": INTERVAL_MS,
             "stats_cb": self._heard,
         }
+        self._forgotten = Forgotten()
         self._consumer = Consumer(config)
         self._searches = Searches(config)
 
@@ -77,6 +79,7 @@ class CompletionsReader(threading.Thread):
             while not self._stopping.is_set():
                 self._orders.serve()
                 self._go_on_behind()
+                self._forgotten.check(self._topic)
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
                     self._take([first, *self._consumer.consume(100, 0)])
@@ -95,6 +98,7 @@ class CompletionsReader(threading.Thread):
             self._loop.call_soon_threadsafe(self._pass_over, place.partition, batch)
 
     def _heard(self, statistics: str) -> None:
+        self._forgotten.heard(statistics)
         self._searches.heard(statistics, self._read)
 
     def _take(self, polled: list[Message]) -> None:

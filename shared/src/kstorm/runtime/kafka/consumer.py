@@ -22,6 +22,7 @@ from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.beginnings import committed_offsets
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
+from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.in_time import Caller
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
@@ -132,6 +133,7 @@ class TaskConsumer(threading.Thread):
         }
         self._consumer = Consumer(config)
         self._searches = Searches(config)
+        self._forgotten = Forgotten()
         self._ownerless = Ownerless(asking(settings, group, topic), revoke_secs)
 
     # Called on the event loop.
@@ -253,6 +255,7 @@ class TaskConsumer(threading.Thread):
     def _turn(self) -> None:
         self._regulate()
         self._go_on_behind()
+        self._forgotten.check(self._topic)
         first = self._consumer.poll(_POLL_SECONDS)
         if first is None:
             return
@@ -309,6 +312,7 @@ class TaskConsumer(threading.Thread):
     def _heard(self, statistics: str) -> None:
         read = self.assignment - self._paused
         self.transactions.heard(statistics, read)
+        self._forgotten.heard(statistics)
         self._searches.heard(statistics, [Partition(self._topic, number) for number in read])
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:

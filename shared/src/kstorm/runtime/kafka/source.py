@@ -27,6 +27,7 @@ from kstorm.runtime.kafka.brokers import (
     NoTopicError,
     StaticBrokersReader,
 )
+from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.undecodable import Searches
 from kstorm.runtime.service.log import CLIENT_LOG
@@ -57,9 +58,10 @@ class KafkaSource:
         self._faults: list[SourceFault] = []
         self._told: dict[str, float] = {}  # when each fault was last told of
         self._searches = Searches(self._properties)
+        self._forgotten = Forgotten()
         self._client: Consumer | None = None
         self._reader = self._open_reader()
-        self._assigned: set[Partition] = set()
+        self._assigned: dict[Partition, int] = {}  # with the offset from which it is read
         self._paused: set[Partition] = set()
         self._known: dict[str, Mapping[Partition, Broker]] = {}
         self._refreshes: dict[str, Future[Mapping[Partition, Broker]]] = {}
@@ -107,7 +109,7 @@ class KafkaSource:
         """Reads this partition from `offset`."""
         self.unassign(partition)
         self._consumer.incremental_assign([TopicPartition(*partition, offset)])
-        self._assigned.add(partition)
+        self._assigned[partition] = offset
 
     def unassign(self, partition: Partition) -> None:
         """Reads this partition no more, and forgets what was being looked up of it."""
@@ -118,7 +120,7 @@ class KafkaSource:
         if partition in self._assigned:
             if partition in self._paused:  # librdkafka would keep it paused for ever, also when it is assigned again
                 self.resume(partition)
-            self._assigned.discard(partition)
+            del self._assigned[partition]
             self._consumer.incremental_unassign([TopicPartition(*partition)])
 
     def pause(self, partition: Partition) -> None:
@@ -145,6 +147,8 @@ class KafkaSource:
 
     def faults(self) -> Sequence[SourceFault]:
         """What went wrong since the last call; the same thing at most every 30 s."""
+        if self._forgotten.all:
+            self._renew()
         for partition, batch in self._searches.ended():
             reason = f"{partition.topic}[{partition.partition}]: {batch.reason}"
             self._faults.append(SourceFault(reason, partition, undecodable=(batch.first, batch.end)))
@@ -193,7 +197,7 @@ class KafkaSource:
         self._open_client()
         if isinstance(config.hosts, StaticHosts):
             return StaticBrokersReader(config.hosts)
-        return KafkaBrokersReader(self._consumer, str(self._brokers), wildcard=wildcard)
+        return self._brokers_reader()
 
     def _open_client(self) -> None:
         config = {
@@ -209,6 +213,24 @@ class KafkaSource:
             raise ConfigError(
                 f"the spout {self._config.id!r} cannot read {self._config.topic!r}: {_reason(error)}"
             ) from None
+
+    def _renew(self) -> None:
+        """A new client reads on where this one stands."""
+        log.warning("%s", "the client that reads the source has forgotten all brokers: a new one reads on")
+        old, assigned = self._consumer, [TopicPartition(*partition) for partition in self._assigned]
+        stands = {Partition(place.topic, place.partition): place.offset for place in old.position(assigned)}
+        begin = [TopicPartition(*place, max(stands[place], offset)) for place, offset in self._assigned.items()]
+        self._forgotten = Forgotten()
+        self._open_client()
+        if isinstance(self._reader, KafkaBrokersReader):
+            self._reader = self._brokers_reader()
+        self._consumer.assign(begin)
+        if self._paused:
+            self._consumer.pause([TopicPartition(*partition) for partition in self._paused])
+        threading.Thread(target=old.close, name="kafka-source-old", daemon=True).start()  # it may take its time
+
+    def _brokers_reader(self) -> KafkaBrokersReader:
+        return KafkaBrokersReader(self._consumer, str(self._brokers), wildcard=self._config.kafka_topic_wildcard_match)
 
     def _ask_partitions(self, topic: str) -> Mapping[Partition, Broker]:
         found = self._reader.get_broker_info(topic)
@@ -282,7 +304,8 @@ class KafkaSource:
             self._tell(SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition))
 
     def _heard(self, statistics: str) -> None:
-        self._searches.heard(statistics, self._assigned - self._paused)
+        self._forgotten.heard(statistics)
+        self._searches.heard(statistics, self._assigned.keys() - self._paused)
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() in _TOLD_GLOBALLY:

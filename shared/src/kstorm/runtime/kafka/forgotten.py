@@ -1,0 +1,53 @@
+"""Notices that a client has forgotten all brokers, and so will never hear of one again.
+
+A broker that ends may tell that there are none, as the last of its cluster does. librdkafka (2.16) then forgets the one that it
+knows. What it was given to begin with it has forgotten when it first heard of a broker. With `metadata.recovery.strategy` as `none`
+it does not begin anew; with `rebootstrap` it does, and calls that wait for a broker of before may never return.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kstorm.errors import BrokerError
+
+_LOOKS: Final = 2
+"""Statistics in a row: between two brokers there may be a moment without one."""
+_LOGICAL: Final = "logical"
+"""The source of what stands for whoever coordinates a group, and is no broker by itself."""
+
+
+class _Broker(msgspec.Struct):
+    source: str = ""
+
+
+class _Statistics(msgspec.Struct):
+    brokers: dict[str, _Broker] = {}
+
+
+_read = msgspec.json.Decoder(_Statistics).decode
+
+
+class Forgotten:
+    """Of one client."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def heard(self, statistics: str) -> None:
+        """Takes notice of librdkafka's statistics."""
+        known = any(broker.source != _LOGICAL for broker in _read(statistics).brokers.values())
+        self._looks = 0 if known else self._looks + 1
+
+    @property
+    def all(self) -> bool:
+        """Whether no broker is left."""
+        return self._looks >= _LOOKS
+
+    def check(self, topic: str) -> None:
+        """Raises `BrokerError` if no broker is left: then the process has to begin anew."""
+        if self.all:
+            raise BrokerError(
+                f"the client that reads {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
+                "ends, and one that begins anew finds them"
+            )
