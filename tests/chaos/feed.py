@@ -60,8 +60,7 @@ class Feed(threading.Thread):
                 "message.timeout.ms": 0,  # an outage may last
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
-                # A broker that a busy controller took for dead leads nothing for a while, and nobody says when it does again.
-                # At a load of 35 a feed stood still all the same, once in seven runs; the run then ends by its time.
+                # It may forget the only broker, when that says as it ends that there is none; then the run ends by its time.
                 "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             }
