@@ -6,7 +6,7 @@ A topology that was last started with kstorm 0.1 has no topic for them, and noth
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -35,13 +35,22 @@ def noted(
 ) -> Iterator[Deed]:
     """Notes what is done within, and how it ended: as is said of the deed meanwhile, or why it failed. Without `settings` Kafka is
     the environment's, and if that names none, nothing is noted."""
+    with ended(
+        what, lambda what, outcome: note(topology, verb, what, said=said, outcome=outcome, who=who, settings=settings)
+    ) as deed:
+        yield deed
+
+
+@contextmanager
+def ended(what: str, note: Callable[[str, str], None]) -> Iterator[Deed]:
+    """Has `note` take what was done within and how it ended: as is said of the deed meanwhile, or why it failed."""
     deed = Deed(what)
     try:
         yield deed
     except KstormError as error:
-        note(topology, verb, deed.what, said=said, outcome=str(error), who=who, settings=settings)
+        note(deed.what, str(error))
         raise
-    note(topology, verb, deed.what, said=said, outcome=deed.outcome, who=who, settings=settings)
+    note(deed.what, deed.outcome)
 
 
 def note(

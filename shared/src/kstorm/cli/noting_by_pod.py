@@ -15,7 +15,7 @@ from kstorm.cli.cluster import Cluster
 from kstorm.cli.finding import Name, find
 from kstorm.cli.in_pod import PodCommand
 from kstorm.cli.kafka_of import BOOTSTRAP
-from kstorm.cli.noting import Deed, note
+from kstorm.cli.noting import Deed, ended, note
 from kstorm.errors import ControlError, KstormError
 
 
@@ -32,13 +32,8 @@ def note_here(
 @contextmanager
 def noted_by_pod(cluster: Cluster, topology: str, verb: str, what: str, who: str = "") -> Iterator[Deed]:
     """As `noted`: what is done within, and how it ended; by whom, else by who gives this command."""
-    deed = Deed(what)
-    try:
+    with ended(what, lambda what, outcome: _note(cluster, topology, verb, what, outcome, who)) as deed:
         yield deed
-    except KstormError as error:
-        _note(cluster, topology, verb, what, str(error), who)
-        raise
-    _note(cluster, topology, verb, what, deed.outcome, who)
 
 
 def _note(cluster: Cluster, topology: str, verb: str, what: str, outcome: str, who: str) -> None:

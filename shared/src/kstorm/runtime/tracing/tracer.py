@@ -66,20 +66,28 @@ class Tracer:
     def newest_attempts(self, messages: Iterable[Message]) -> Mapping[Message, Sequence[Tree]]:
         """As `attempts`, of several, but of the retries of a message only the last ones: they may have come for hours. All are read
         at once."""
-        begun = {message: self._newest_begun(message) for message in messages}
-        trees = {tree.root: tree for tree in self._trees(one for found in begun.values() for one in found)}
-        of = {message: {one.root: trees[one.root] for one in found} for message, found in begun.items()}
-        return {message: sorted(found.values(), key=lambda tree: tree.begun) for message, found in of.items()}
+        begun: dict[Message, Sequence[Begun]] = {}
+        later: dict[Message, Mapping[Place, int]] = {}  # from where on a retry may have begun
+        for message in messages:
+            self._log.budget.doing = f"looking for {message}"
+            begun[message] = self._recent.begun(message)
+            if not begun[message]:
+                start, until, is_last = self._first_attempt(message)
+                begun[message] = self._begun(start, until, message)
+                if not is_last:
+                    later[message] = until
+        trees = self._trees_of(begun)
+        retried = [message for message in later if any(tree.outcome != "acked" for tree in trees[message])]
+        recent = self._recent.start(self._ackers) if retried else {}
+        retries = self._trees_of({message: self._begun(later[message], recent, message) for message in retried})
+        both = {message: [*found, *retries.get(message, ())] for message, found in trees.items()}
+        return {message: _in_order(found) for message, found in both.items()}
 
-    def _newest_begun(self, message: Message) -> Sequence[Begun]:
-        self._log.budget.doing = f"looking for {message}"
-        if begun := self._recent.begun(message):
-            return begun
-        start, until, is_last = self._first_attempt(message)
-        found = self._begun(start, until, message)
-        if not is_last and any(tree.outcome != "acked" for tree in self._trees(found)):
-            found += self._begun(until, self._recent.start(self._ackers), message)
-        return found
+    def _trees_of(self, begun: Mapping[Message, Sequence[Begun]]) -> Mapping[Message, Sequence[Tree]]:
+        """Of each message those that began so, oldest first."""
+        trees = self._trees(one for found in begun.values() for one in found)
+        roots = {message: {one.root for one in found} for message, found in begun.items()}
+        return {message: [tree for tree in trees if tree.root in of_it] for message, of_it in roots.items()}
 
     def tree(self, root: int, around: int, spout_task: int | None = None) -> Tree:
         """The tree of a root that began at about that Unix time in ms."""
@@ -93,7 +101,7 @@ class Tracer:
             self._log.budget.doing = f"reading {many(len(together), 'tree')}"
             times = {one.root: one.timestamp for one in reversed(together)}
             found += self._read(times, {one.task for one in together}, latest).values()
-        return sorted({tree.root: tree for tree in found}.values(), key=lambda tree: tree.begun)
+        return _in_order(found)
 
     def _read(self, begun: Mapping[int, int], spout_tasks: Set[int | None], latest: float = inf) -> Mapping[int, Tree]:
         [one_task] = spout_tasks if len(spout_tasks) == 1 else [None]
@@ -166,3 +174,8 @@ class Tracer:
             first = max(start, end - size)
             yield {place: (first, end)}
             end, size = first, size * _MORE
+
+
+def _in_order(trees: Iterable[Tree]) -> list[Tree]:
+    """By their beginnings, each once."""
+    return sorted({tree.root: tree for tree in trees}.values(), key=lambda tree: tree.begun)
