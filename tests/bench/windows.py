@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +78,8 @@ class Driven:
         self._bolt.prepare(topology.components["windows"].config, TopologyContext(topology, "windows", 0))
         self._bolt.init_state(self._state)
         self._frames = self.emitted = 0
+        self.used: dict[str, float] = defaultdict(float)
+        """CPU seconds, by what they were used for."""
         self.look()
 
     def emit(self, values: Sequence[Any], stream: str = "default", task: int | None = None) -> Sequence[int]:
@@ -86,10 +90,11 @@ class Driven:
     def take(self, rows: Sequence[Row]) -> None:
         """A frame, and now and then the end of an epoch."""
         collector: Any = self
-        self._state.begin()
-        found = self._bolt.execute_batch(
-            TupleBatch(self._source, [list(each) for each in zip(*rows, strict=True)]), collector
-        )
+        with self._using("coming"):
+            self._state.begin()
+            found = self._bolt.execute_batch(
+                TupleBatch(self._source, [list(each) for each in zip(*rows, strict=True)]), collector
+            )
         assert found is None
         self._frames += 1
         if self._frames % _EPOCH == 0:
@@ -98,15 +103,23 @@ class Driven:
     def look(self) -> None:
         """The watermark moves, and windows are shown."""
         collector: Any = self
-        self._bolt._watermark.advance(0)
-        self._state.begin()
-        self._bolt._show(0, collector)
+        with self._using("shown"):
+            self._bolt._watermark.advance(0)
+            self._state.begin()
+            self._bolt._show(0, collector)
 
     def commit(self) -> None:
         """Changes go to the disk."""
-        changes = self._state.take_changes()
-        self._store.write(0, changes, Copy(b"t", self._frames, 0.0))
-        self._state.stored()
+        with self._using("written"):
+            changes = self._state.take_changes()
+            self._store.write(0, changes, Copy(b"t", self._frames, 0.0))
+            self._state.stored()
+
+    @contextmanager
+    def _using(self, name: str) -> Iterator[None]:
+        began = time.process_time()
+        yield
+        self.used[name] += time.process_time() - began
 
 
 def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
@@ -132,11 +145,13 @@ def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
     start = process.memory_info().rss
     feed(driven, keys, 0, before)
     shown, began = driven.emitted, time.process_time()
+    driven.used.clear()
     feed(driven, keys, before, _MEASURED)
     driven.commit()
     used = time.process_time() - began
     return {
         "us_per_tuple": round(used / _MEASURED * 1e6, 1),
+        **{f"us_{name}": round(part / _MEASURED * 1e6, 1) for name, part in driven.used.items()},
         "shown_per_tuple": round((driven.emitted - shown) / _MEASURED, 2),
         "rss_mb": round((process.memory_info().rss - start) / 1e6, 1),
     }

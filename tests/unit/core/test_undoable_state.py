@@ -88,6 +88,31 @@ def test_a_delete_is_taken_back() -> None:
     assert made.state.take_changes() == [(b"b", b"\x02")]
 
 
+def test_what_is_discarded_is_not_read_and_comes_back() -> None:
+    """Whether it was stored, put, or never there; and a later discard of another execution stays."""
+    made = table(a=[1])
+    made.state.put("b", 2)
+    made.state.begin()
+    made.state._load = refuse
+    for key in ("a", "b", "never"):
+        made.state.discard(key)
+    assert made.state.get("a") is None
+    made.state._load = made.rows.get
+    made.state.take_back()
+    assert dict(made.state.items()) == {"a": [1], "b": 2}
+    made.state.begin()
+    made.state.discard("a")
+    made.state.begin()
+    made.state.take_back()
+    assert dict(made.state.items()) == {"b": 2}
+    assert made.state.take_changes() == [(b"b", b"\x02"), (b"a", None)]
+
+
+def refuse(key: bytes) -> bytes | None:
+    """In the place of a look at the disk."""
+    raise AssertionError(key)
+
+
 def test_what_earlier_executions_did_stays() -> None:
     """`begin` keeps what was changed so far: only the execution under way can be taken back."""
     made = table()

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import gcd
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstorm.core.state import TaskState
 from kstorm.testing import BoltTester, FeederSpout, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Sum, TridentTopology, Window
 from kstorm.trident.making import aggregating
 from kstorm.trident.windows import CombiningBolt, window_bolt
-from kstorm.windows import Count, Duration, chains
+from kstorm.windows import Count, Duration, chains, executor, panes
 
 FIELDS = Fields("key", "n", "at")
 
@@ -47,6 +49,7 @@ def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: in
     return found
 
 
+@pytest.mark.parametrize("at_once", [1, 50_000])
 @pytest.mark.parametrize("many", [0, 1000])
 @given(
     st.lists(
@@ -57,11 +60,14 @@ def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: in
     st.integers(0, 20),
 )
 def test_sums_are_what_they_are_by_definition(
-    many: int, rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
+    many: int, at_once: int, rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
 ) -> None:
-    """Of all that was not late, each window once, whatever length and slide have in common; read pane by pane or by chains."""
+    """Of all that was not late, each window once, whatever length and slide have in common; read by panes or by chains; whole or
+    key by key."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chains, "MANY", many)
+        patched.setattr(executor, "AT_ONCE", at_once)
+        patched.setattr(panes, "PIECE", at_once)
         check_by_definition(rounds, length, slide, lag)
 
 
@@ -79,6 +85,8 @@ def check_by_definition(rounds: list[list[tuple[str, int, int]]], length: int, s
                 latest = max(latest, each[2])
         tester.tick()
         runs: Any = tester._runs
+        while runs._more:
+            tester.tick()
         runs._restore()  # what is in memory is what is stored
         watermark = max(watermark, latest - lag)
     shown, rest = tester.emitted(), by_definition(kept, length, slide, watermark)
@@ -91,6 +99,117 @@ def check_by_definition(rounds: list[list[tuple[str, int, int]]], length: int, s
     assert all(pane * gcd(length, slide) > ended + min(0, slide - length) - stays for pane in panes), (
         "no more is kept than is needed"
     )
+
+
+class FailingError(Exception):
+    """What a user's aggregator raises."""
+
+
+class Failing:
+    """Adds, and raises now and then: after so many times, and then after so many more."""
+
+    def __init__(self, after: Sequence[int]) -> None:
+        self._after = list(after)
+
+    def __call__(self, one: int, other: int) -> int:
+        """The sum."""
+        if self._after:
+            self._after[0] -= 1
+            if not self._after[0]:
+                del self._after[0]
+                raise FailingError
+        return one + other
+
+
+@pytest.mark.parametrize("kind", [panes.PaneManager, chains.ChainManager])
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(1, 20)), max_size=6), max_size=8
+    ),
+    st.integers(1, 60),
+    st.integers(1, 30),
+    st.lists(st.integers(1, 12), max_size=6),
+    st.lists(st.booleans(), max_size=12),
+)
+def test_a_window_that_raises_or_stops_goes_on(
+    kind: type[panes.PaneManager],
+    rounds: list[list[tuple[str, int, int]]],
+    length: int,
+    slide: int,
+    failures: list[int],
+    stops: list[bool],
+) -> None:
+    """At least once, what an execution has done to the state stays there, and the same part comes once more. Where somebody stops
+    amid a window, the next call gives the rest. Here a part is two keys."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(panes, "PIECE", 2)
+        run = Run(kind, length, slide, failures, stops)
+        given: list[tuple[str, int, int]] = []
+        for number, tuples in enumerate(rounds):
+            for key, value, ahead in tuples:
+                given.append((key, value, 12 * number + ahead))
+                run.until_done(lambda: run.add(*given[-1]))
+            run.until_done(lambda: run.show(12 * (number + 1)))  # noqa: B023 - it is called at once
+        stops.clear()
+        run.until_done(lambda: run.show(12 * len(rounds)))
+    expected: Counter[tuple[int, str]] = Counter()
+    for end in range(0, 12 * len(rounds) + 1, slide):
+        for key, value, at in given:
+            expected[end, key] += value if end - length < at <= end else 0
+    assert run.found == +expected
+
+
+class Run:
+    """Sums that are shown among failures, by one kind of manager. Whoever reads them stops at a part where `stops` says so."""
+
+    def __init__(
+        self, kind: type[panes.PaneManager], length: int, slide: int, failures: Sequence[int], stops: list[bool]
+    ) -> None:
+        failing, self._stops = Failing(failures), stops
+        rows: dict[bytes, bytes] = {}
+        state = TaskState(rows.get, lambda start: sorted(pair for pair in rows.items() if pair[0] >= start))
+        self._rows, self._state = rows, state
+        self._make: Callable[[], panes.PaneManager] = lambda: kind(state, length, slide, fold, failing)
+        self._manager = self._make()
+        self.found: dict[tuple[int, str], int] = {}
+
+    def until_done(self, do: Callable[[], None]) -> None:
+        """Again and again, with a manager as it was stored. Then all is stored."""
+        done = False
+        while not done:
+            with suppress(FailingError):
+                do()
+                done = True
+            stored = self._manager.stored()
+            self._manager = self._make()
+            self._manager.restore(stored)
+        for key, value in self._state.take_changes():
+            if value is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = value
+        self._state.stored()
+        self._state._make_room()
+
+    def add(self, key: str, value: int, at: int) -> None:
+        """A tuple."""
+        row: Any = (key, value)
+        self._manager.add(at, row)
+
+    def show(self, time: int) -> None:
+        """All that is due. No sum comes twice."""
+        for window in self._manager.due(time):
+            if self._stops and self._stops.pop():
+                return
+            for [key], total in window.values:
+                assert (window.end_timestamp, key) not in self.found
+                self.found[window.end_timestamp, key] = total
+
+
+def fold(row: Any) -> tuple[str, Sequence[Any], Any]:
+    """Of a key and a value."""
+    key, value = row
+    return key, [key], value
 
 
 INPUT = [["abc"[number % 3], number, (number * 7) % 50] for number in range(40)]

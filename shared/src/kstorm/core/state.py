@@ -95,12 +95,17 @@ class TaskState:
             former = None
         if former is ABSENT:
             return None
+        self.discard(key)
+        return former
+
+    def discard(self, key: str) -> None:
+        """Removes a key, if it is there. What it had is not read."""
         if key not in self._cache:
+            _check_key(key)
             self._weight += _KEY_WEIGHT + len(key)
         self._weigh(key, 0)
         self._cache[key] = ABSENT
         self._dirty[key] = None
-        return former
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value."""

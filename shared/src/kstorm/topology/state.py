@@ -28,6 +28,10 @@ class KeyValueState(Protocol):
         """Removes a key; returns the value that it had, None if there was none."""
         ...
 
+    def discard(self, key: str) -> None:
+        """Removes a key, if it is there. It is not read, so this costs less than `delete` where the state is larger than memory."""
+        ...
+
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value, in no order. Reads the whole table."""
         ...

@@ -198,7 +198,7 @@ class _Transactional(ExternalMap):
         """Puts what changed beside the epoch, and takes away what was written after the one before."""
         for key in [key for key, _ in self._state.range(_WRITTEN, _END)]:
             if key.removeprefix(_WRITTEN) not in self._changed:
-                self._state.delete(key)
+                self._state.discard(key)
         self._to_write = {key: [self._epochs.current, value] for key, value in self._changed.items()}
         for key, row in self._to_write.items():
             self._state.put(_WRITTEN + key, row)

@@ -51,7 +51,7 @@ class Kept:
     def forget(self, behind: str, before: str) -> None:
         """Keeps them no longer."""
         for key in [key for key, _ in self._state.range(behind + "\x00", before)]:
-            self._state.delete(key)
+            self._state.discard(key)
 
     def meta(self) -> list[Any] | None:
         """What was stored beside them; None if nothing was."""

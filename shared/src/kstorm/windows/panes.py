@@ -4,7 +4,8 @@ A tuple costs one value read and one written, however long the windows are. A wi
 has many, `chains` has less to read.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from math import gcd
@@ -18,6 +19,8 @@ from kstorm.windows.watermark import NEVER
 
 _PANES: Final = "w/p/"
 _END: Final = "w/p0"  # "0" is the character behind "/"
+TEXT_AT: Final = len(_PANES) + DIGITS + 1
+"""Where a key's text begins in a `pane_key`."""
 
 Fold = Callable[[Tuple], tuple[str, Sequence[Any], Any]]
 """Of a tuple its key, as a text and as values, and the value that it makes."""
@@ -27,16 +30,19 @@ Combine = Callable[[Any, Any], Any]
 class PaneWindow(Struct, frozen=True):
     """The values of a window, by their keys."""
 
-    values: Iterable[tuple[Sequence[Any], Any]]
-    """Read as they are asked for, in the order of the keys' texts."""
+    values: Sequence[tuple[Sequence[Any], Any]]
+    """In the order of the keys' texts."""
     start_timestamp: int
     end_timestamp: int
     rows: int = 1
     """How much it is of what is shown at once."""
 
 
+_PREFIXES: Final = 4096  # of panes' keys, which are kept
 PIECE: Final = 5000
-"""Keys of a window that does not overlap with others, which are shown and let go together."""
+"""Keys of a window that are shown together."""
+Shown = tuple[str, Sequence[Any], Any]
+"""A key, as a text and as values, and its value in a window."""
 
 
 class PaneManager:
@@ -46,6 +52,7 @@ class PaneManager:
         self._state, self._length, self._slide, self._fold, self._combine = state, length, slide, fold, combine
         self._size = gcd(length, slide)
         self._ended = self._begun = NEVER  # ends of windows that were shown, whole or in part
+        self._behind: str | None = None  # the last key of the part that was shown
 
     def time_for(self, now: int) -> int:
         """See `Manager.time_for`."""
@@ -63,23 +70,25 @@ class PaneManager:
         self._state.put(key, [list(values), value if there is None else self._combine(there[1], value)])
 
     def due(self, time: int) -> Iterator[PaneWindow]:
-        """See `Manager.due`."""
+        """See `Manager.due`. A window of many keys comes in parts; where somebody stops amid them, the next call gives the rest."""
         while (end := self._next_end()) is not None and end <= time:
-            self._begun = end
-            if self._length == self._size:
-                yield from self._pieces(end)
-            else:
-                yield PaneWindow(self._values(end), end - self._length, end)
-            self._pass_by(end)
-            self._ended = end
+            if end != self._begun:
+                self._begun, self._behind = end, None
+            while some := list(islice(self._values(end), PIECE)):
+                yield PaneWindow([(key, total) for _, key, total in some], end - self._length, end, len(some))
+                until = some[-1][0]
+                self._let_go(end, until)
+                self._behind = until
+            self._let_go(end)
+            self._ended, self._behind = end, None
 
     def stored(self) -> list[Any]:
         """For the state."""
-        return [self._ended, self._begun]
+        return [self._ended, self._begun, self._behind]
 
     def restore(self, stored: list[Any]) -> None:
         """As it was stored."""
-        self._ended, self._begun = stored
+        self._ended, self._begun, self._behind = stored
 
     def _next_end(self) -> int | None:
         """When the next window ends that has a value; None if there is none."""
@@ -91,20 +100,10 @@ class PaneManager:
         aligned = -(-pane_of(first[0])[0] * self._size // self._slide) * self._slide
         return aligned if self._ended == NEVER else max(soonest, aligned)
 
-    def _pieces(self, end: int) -> Iterator[PaneWindow]:
-        """A window of one pane. What was shown of it is kept no longer, so that it need not be shown at once."""
-        pane = end // self._size
-        start, before = pane_key(pane), pane_key(pane + 1)
-        while some := list(islice(self._state.range(start, before), PIECE)):
-            yield PaneWindow([pair for _, pair in some], end - self._length, end, len(some))
-            for key, _ in some:
-                self._state.delete(key)
-            start = some[-1][0] + "\x00"
-
-    def _values(self, end: int) -> Iterator[tuple[Sequence[Any], Any]]:
-        """Of the window that ends then."""
+    def _values(self, end: int) -> Iterator[Shown]:
+        """What is still to be shown of the window that ends then."""
         first, last = (end - self._length) // self._size + 1, end // self._size
-        panes = [self._state.range(pane_key(pane), pane_key(pane + 1)) for pane in range(first, last + 1)]
+        panes = [self._state.range(self._start(pane), pane_key(pane + 1)) for pane in range(first, last + 1)]
         current: str | None = None
         values: Sequence[Any] = ()
         total: Any = None
@@ -114,31 +113,48 @@ class PaneManager:
                 total = self._combine(total, value)
                 continue
             if current is not None:
-                yield values, total
+                yield current, values, total
             current, values, total = text, found, value
         if current is not None:
-            yield values, total
+            yield current, values, total
 
-    def _pass_by(self, end: int) -> None:
-        """Keeps no longer what is in no window after the one that ends then."""
-        before = pane_key((end + self._slide - self._length) // self._size + 1)
+    def _let_go(self, end: int, until: str | None = None) -> None:
+        """Keeps no longer what is in no window after the one that ends then, of the keys up to one or all."""
         ended = self._ended + min(
             0, self._slide - self._length
         )  # tuples may have come to a pause between two windows since
-        start = _PANES if self._ended == NEVER else pane_key(ended // self._size + 1)
-        for key in [key for key, _ in self._state.range(start, before)]:
-            self._state.delete(key)
+        first = NEVER if self._ended == NEVER else ended // self._size + 1
+        for pane in list(self._there(first, (end + self._slide - self._length) // self._size)):
+            before = pane_key(pane + 1) if until is None else pane_key(pane, until) + "\x00"
+            for key in [key for key, _ in self._state.range(self._start(pane), before)]:
+                self._state.discard(key)
+
+    def _start(self, pane: int) -> str:
+        """Where in a pane begins what is still to be shown."""
+        return pane_key(pane) if self._behind is None else pane_key(pane, self._behind) + "\x00"
+
+    def _there(self, first: int, last: int) -> Iterator[int]:
+        """Those of some panes in which there is a value."""
+        while (found := next(self._state.range(pane_key(first), pane_key(last + 1)), None)) is not None:
+            pane, _ = pane_of(found[0])
+            yield pane
+            first = pane + 1
 
 
 def pane_key(pane: int, text: str = "") -> str:
     """Of a key's value in a pane. Without a text, before all of the pane."""
-    return f"{_PANES}{text_of(pane)}/{text}" if text else f"{_PANES}{text_of(pane)}"
+    return f"{_prefix(pane)}/{text}" if text else _prefix(pane)
+
+
+@lru_cache(_PREFIXES)
+def _prefix(pane: int) -> str:
+    return f"{_PANES}{text_of(pane)}"
 
 
 def pane_of(key: str) -> tuple[int, str]:
     """The pane and the text."""
-    return number_of(key[len(_PANES) : len(_PANES) + DIGITS]), key[len(_PANES) + DIGITS + 1 :]
+    return number_of(key[len(_PANES) : TEXT_AT - 1]), key[TEXT_AT:]
 
 
 def _text(pair: tuple[str, Any]) -> str:
-    return pair[0][len(_PANES) + DIGITS + 1 :]
+    return pair[0][TEXT_AT:]

@@ -25,6 +25,10 @@ class StatePart:
         """See `KeyValueState.delete`."""
         return self._state.delete(self._prefix + key)
 
+    def discard(self, key: str) -> None:
+        """See `KeyValueState.discard`."""
+        self._state.discard(self._prefix + key)
+
     def items(self) -> Iterator[tuple[str, Any]]:
         """See `KeyValueState.items`."""
         return self.range()

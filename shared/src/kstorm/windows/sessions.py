@@ -58,7 +58,7 @@ class OpenSessions:
         complete = spans[0][1] + self._gap
         if look is None or complete < look:
             if look is not None:
-                self._state.delete(_look(look, text))
+                self._state.discard(_look(look, text))
             self._state.put(_look(complete, text), None)
             look = complete
         self._state.put(_OPEN + text, [key, look, spans])
@@ -91,13 +91,13 @@ class OpenSessions:
             spans = spans[1:]
             if spans:
                 self._state.put(_OPEN + text, [key, look, spans])
-        self._state.delete(_look(look, text))
+        self._state.discard(_look(look, text))
         if spans:
             again = spans[0][1] + self._gap
             self._state.put(_look(again, text), None)
             self._state.put(_OPEN + text, [key, again, spans])
         else:
-            self._state.delete(_OPEN + text)
+            self._state.discard(_OPEN + text)
 
     def _with(self, spans: list[Span], new: Span) -> list[Span]:
         """The same sessions with one more, which may be part of two of them."""

@@ -34,13 +34,11 @@ class UndoableState(TaskState):
         else:
             super().put(key, value)
 
-    def delete(self, key: str) -> Any:
-        """See `TaskState.delete`."""
-        before = None if key in self._before else self._now(key)
-        former = super().delete(key)
-        if before is not None and key in self._dirty:
-            self._before[key] = before
-        return former
+    def discard(self, key: str) -> None:
+        """See `TaskState.discard`."""
+        if key not in self._before:
+            self._before[key] = self._now(key)
+        super().discard(key)
 
     def take_back(self) -> None:
         """Undoes what was changed since `begin`. What the bolt has changed in place in a value that it had read is undone too:
