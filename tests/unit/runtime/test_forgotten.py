@@ -1,5 +1,6 @@
-"""A client that has forgotten all brokers is not waited for: it would read nothing any more, and say nothing."""
+"""A client that has forgotten all brokers is not waited for: it would read or write nothing any more, and say nothing."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -8,12 +9,16 @@ import pytest
 import structlog
 from confluent_kafka import TopicPartition
 
+from kstorm.core.engine.units import Unit
+from kstorm.core.outgoing import Outgoing
 from kstorm.errors import BrokerError
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Partition
 from kstorm.runtime.kafka.completions import CompletionsReader
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.forgotten import Forgotten
+from kstorm.runtime.kafka.producer import UnitProducer
+from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually
@@ -139,3 +144,61 @@ def test_a_source_reads_on_by_another_client(
     eventually(lambda: old.closed, 10)
     source.close()
     assert new.closed
+
+
+class Writing:
+    """A producer in whose place nothing is written. It tells as often as it is polled."""
+
+    told = NONE
+    polls = 0
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._tell = config["stats_cb"]
+
+    def __len__(self) -> int:
+        return 0
+
+    def produce(self, *record: Any) -> None:
+        pass
+
+    def poll(self, seconds: float) -> int:
+        Writing.polls += 1
+        self._tell(self.told)
+        return 0
+
+
+def test_a_producer_of_frames_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its records would time out after two minutes, and the same happen then."""
+    monkeypatch.setattr("kstorm.runtime.kafka.producer.Producer", Writing)
+    fatal: list[Exception] = []
+    made = UnitProducer(SETTINGS, fatal.append)
+    made.send(Unit(), [Outgoing("news", 0, b"")])
+    made.poll()
+    assert not fatal
+    made.poll()
+    assert "the client that writes to 'news' has forgotten all brokers" in str(fatal[0])
+
+
+async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its tuples would fail and be replayed for ever. It has nothing to write."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.INTERVAL_MS", 1)
+    monkeypatch.setattr(Writing, "polls", 0)
+    ended = asyncio.get_running_loop().create_future()
+    KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, ended.set_result)
+    assert "has forgotten all brokers" in str(await asyncio.wait_for(ended, 10))
+    assert Writing.polls == 2
+
+
+async def test_an_idle_writer_is_polled_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What librdkafka tells is kept until then: it would fill the memory."""
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.INTERVAL_MS", 1)
+    monkeypatch.setattr(Writing, "told", SOME)
+    monkeypatch.setattr(Writing, "polls", 0)
+    writer = KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, lambda error: pytest.fail(str(error)))
+    async with asyncio.timeout(10):
+        while Writing.polls < 5:
+            await asyncio.sleep(0.001)
+    await writer.close()
+    assert writer._looking.cancelled()

@@ -5,12 +5,14 @@ knows. What it was given to begin with it has forgotten when it first heard of a
 it does not begin anew; with `rebootstrap` it does, and calls that wait for a broker of before may never return.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from kstorm.errors import BrokerError
 
+INTERVAL_MS: Final = 5000
+"""How often a client tells its statistics from which nothing else is wanted."""
 _LOOKS: Final = 2
 """Statistics in a row: between two brokers there may be a moment without one."""
 _LOGICAL: Final = "logical"
@@ -34,6 +36,12 @@ class Forgotten:
     def __init__(self) -> None:
         self._looks = 0
 
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The librdkafka properties of a client that tells its statistics to nobody else. It must be polled now and then even if
+        there is nothing to do: what is told is kept until then."""
+        return {"statistics.interval.ms": INTERVAL_MS, "stats_cb": self.heard}
+
     def heard(self, statistics: str) -> None:
         """Takes notice of librdkafka's statistics."""
         known = any(broker.source != _LOGICAL for broker in _read(statistics).brokers.values())
@@ -44,10 +52,10 @@ class Forgotten:
         """Whether no broker is left."""
         return self._looks >= _LOOKS
 
-    def check(self, topic: str) -> None:
+    def check(self, topic: str, does: str = "reads") -> None:
         """Raises `BrokerError` if no broker is left: then the process has to begin anew."""
         if self.all:
             raise BrokerError(
-                f"the client that reads {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
+                f"the client that {does} {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
                 "ends, and one that begins anew finds them"
             )

@@ -10,6 +10,7 @@ from kstorm.core.engine.units import Unit
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.sizes import MAX_RECORD_BYTES
 from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.service.settings import Settings
 
 _FULL_SECONDS = 0.05
@@ -48,7 +49,8 @@ class UnitProducer:
     """One idempotent librdkafka producer. `poll` must be called on the event loop every few milliseconds.
 
     A record that the broker refuses for good, or that does not arrive within two minutes, cannot be taken back: `fatal`
-    is called with a `BrokerError`, the process must end, and its uncommitted input is executed again.
+    is called with a `BrokerError`, the process must end, and its uncommitted input is executed again. So it is if the client has
+    forgotten all brokers.
     """
 
     def __init__(self, settings: Settings, fatal: Callable[[Exception], None]) -> None:
@@ -58,8 +60,11 @@ class UnitProducer:
         self.bytes = 0
         self.waited = 0.0
         """Seconds in which its queue was full."""
+        self._topic = ""
+        self._forgotten = Forgotten()
         self.client = Producer(
             {
+                **self._forgotten.properties,
                 **settings.client_config,
                 "client.id": settings.instance,
                 "enable.idempotence": True,
@@ -77,6 +82,7 @@ class UnitProducer:
         """Sends frames on behalf of a unit, which has counted them."""
         report = self._reporter(unit)
         for out in sends:
+            self._topic = out.topic
             self.records += 1
             self.bytes += len(out.value)
             try:
@@ -114,6 +120,10 @@ class UnitProducer:
     def poll(self) -> int:
         """Serves delivery reports; returns how many."""
         served: int = self.client.poll(0)
+        try:
+            self._forgotten.check(self._topic, "writes to")
+        except BrokerError as error:
+            self._fatal(error)
         return served
 
     def flush(self, seconds: float) -> bool:

@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
+from kstorm.runtime.kafka.forgotten import INTERVAL_MS, Forgotten
 from kstorm.runtime.kafka.producer import produce_when_room
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,8 @@ class KafkaWriter:
     """A `RecordWriter` with a producer of its own, which it polls while records are on their way. Make it on the event loop.
 
     `client_config` has the librdkafka properties of the process, `properties` the bolt's, which win. Raises
-    `ConfigError` on one that librdkafka refuses. `fatal` is called when the producer will never write again, and is to end the
-    process: tuples would fail and be replayed for ever. By default it does.
+    `ConfigError` on one that librdkafka refuses. `fatal` is called when the producer will never write again, as after a fatal error
+    or when it has forgotten all brokers, and is to end the process: tuples would fail and be replayed for ever. By default it does.
     """
 
     def __init__(
@@ -63,7 +64,8 @@ class KafkaWriter:
         ordered = (
             {} if own.keys() & _ACKS else {"enable.idempotence": True}
         )  # keeps the order when a request is sent again
-        config = {**client_config, **ordered, **_DEFAULTS, **own}
+        self._forgotten = Forgotten()
+        config = {**client_config, **ordered, **_DEFAULTS, **self._forgotten.properties, **own}
         self._fatal, self._where, self._topic = fatal, config.get("bootstrap.servers", ""), ""
         self._reports_all = config["delivery.report.only.error"] is False
         try:
@@ -74,6 +76,7 @@ class KafkaWriter:
             raise ConfigError(f"producer properties of a KafkaBolt: {reason}") from None
         self._loop = asyncio.get_running_loop()
         self._polling = False
+        self._look_later()
 
     def write(
         self,
@@ -182,6 +185,7 @@ class KafkaWriter:
 
     async def close(self) -> None:
         """Waits up to 5 s for what is on its way."""
+        self._looking.cancel()
         deadline = self._loop.time() + _CLOSE_SECS
         while len(self._producer) and self._loop.time() < deadline:
             self._serve()
@@ -199,6 +203,19 @@ class KafkaWriter:
             self._polling = len(self._producer) > 0
             if self._polling:
                 self._loop.call_later(_POLL_SECS, self._poll)
+
+    def _look(self) -> None:
+        """Whether there are brokers left; again and again, since with nothing on its way nobody else polls."""
+        self._serve()
+        try:
+            self._forgotten.check(self._topic, "writes to")
+        except BrokerError as error:
+            self._fatal(error)
+        else:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._looking = self._loop.call_later(INTERVAL_MS / 1000, self._look)
 
     def _serve(self, seconds: float = 0) -> None:
         """Hears of records; confluent-kafka raises here what is fatal to the producer as a whole, and calls no `error_cb`."""
