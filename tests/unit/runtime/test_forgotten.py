@@ -20,6 +20,7 @@ from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
+from kstorm.runtime.kafka.statistics import read_statistics
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually
 
@@ -50,7 +51,7 @@ def test_it_takes_two_looks_in_a_row(told: Sequence[str], is_all: bool) -> None:
     """There may be a moment without a broker; who stands for a group's coordinator is none."""
     forgotten = Forgotten()
     for each in told:
-        forgotten.heard(each)
+        forgotten.heard(read_statistics(each))
     assert forgotten.all is is_all
 
 
@@ -182,7 +183,7 @@ def test_a_producer_of_frames_ends_its_process(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its tuples would fail and be replayed for ever. It has nothing to write."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
-    monkeypatch.setattr("kstorm.runtime.kafka.sink.INTERVAL_MS", 1)
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)
     monkeypatch.setattr(Writing, "polls", 0)
     ended = asyncio.get_running_loop().create_future()
     KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, ended.set_result)
@@ -193,7 +194,7 @@ async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPat
 async def test_an_idle_writer_is_polled_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What librdkafka tells is kept until then: it would fill the memory."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
-    monkeypatch.setattr("kstorm.runtime.kafka.sink.INTERVAL_MS", 1)
+    monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)
     monkeypatch.setattr(Writing, "told", SOME)
     monkeypatch.setattr(Writing, "polls", 0)
     writer = KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, lambda error: pytest.fail(str(error)))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
+from kstorm.runtime.kafka.statistics import read_statistics
 
 
 class World:
@@ -20,9 +21,8 @@ class World:
             str(number): {"ls_offset": stable, "hi_offset": end, "app_offset": 3}
             for number, (stable, end) in logs.items()
         }
-        self.found.heard(
-            json.dumps({"topics": {"in": {"partitions": partitions}, "other": {}}}), set(logs) if read is None else read
-        )
+        told = json.dumps({"topics": {"in": {"partitions": partitions}, "other": {}}})
+        self.found.heard(read_statistics(told), set(logs) if read is None else read)
         return self.found.problem()
 
 

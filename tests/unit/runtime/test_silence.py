@@ -4,17 +4,18 @@ import json
 
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.silence import Silences
+from kstorm.runtime.kafka.statistics import Statistics, read_statistics
 
 PLACE = Partition("in", 0)
 
 
-def statistics(fetches: int, position: int = 4, stable: int = 10, queued: int = 0) -> str:
+def statistics(fetches: int, position: int = 4, stable: int = 10, queued: int = 0) -> Statistics:
     partition = {"next_offset": position, "ls_offset": stable, "fetchq_cnt": queued}
     brokers = {"a": {"req": {"Fetch": fetches}}, "b": {"req": {}}}
-    return json.dumps({"topics": {"in": {"partitions": {"0": partition}}}, "brokers": brokers})
+    return read_statistics(json.dumps({"topics": {"in": {"partitions": {"0": partition}}}, "brokers": brokers}))
 
 
-def heard(*told: str, read: tuple[Partition, ...] = (PLACE,)) -> list[tuple[Partition, int]]:
+def heard(*told: Statistics, read: tuple[Partition, ...] = (PLACE,)) -> list[tuple[Partition, int]]:
     """What the last of them made known."""
     silences = Silences()
     return [list(silences.heard(each, read)) for each in told][-1]

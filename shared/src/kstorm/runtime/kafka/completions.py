@@ -16,8 +16,8 @@ from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
 from kstorm.runtime.kafka.orders import Orders
+from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.kafka.watermarks import watermarks
 from kstorm.runtime.service.settings import Settings
@@ -97,7 +97,8 @@ class CompletionsReader(threading.Thread):
             self._consumer.seek(TopicPartition(*place, batch.end))
             self._loop.call_soon_threadsafe(self._pass_over, place.partition, batch)
 
-    def _heard(self, statistics: str) -> None:
+    def _heard(self, told: str) -> None:
+        statistics = read_statistics(told)
         self._forgotten.heard(statistics)
         self._searches.heard(statistics, self._read)
 

@@ -24,10 +24,11 @@ from kstorm.runtime.kafka.errors import raise_if_final
 from kstorm.runtime.kafka.fetching import OWN_TOPICS
 from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.in_time import Caller
-from kstorm.runtime.kafka.open_transactions import INTERVAL_MS, OpenTransactions
+from kstorm.runtime.kafka.open_transactions import OpenTransactions
 from kstorm.runtime.kafka.orders import Orders
 from kstorm.runtime.kafka.ownerless import Ownerless, asking
 from kstorm.runtime.kafka.releases import member_id
+from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import Searches, Undecodable
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.scale import is_scaled_away
@@ -309,8 +310,8 @@ class TaskConsumer(threading.Thread):
     def _overloaded(self, records: int, size: int) -> bool:
         return self._in_flight > records or self._in_flight_bytes > size
 
-    def _heard(self, statistics: str) -> None:
-        read = self.assignment - self._paused
+    def _heard(self, told: str) -> None:
+        statistics, read = read_statistics(told), self.assignment - self._paused
         self.transactions.heard(statistics, read)
         self._forgotten.heard(statistics)
         self._searches.heard(statistics, [Partition(self._topic, number) for number in read])

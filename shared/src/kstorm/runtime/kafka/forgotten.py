@@ -7,27 +7,13 @@ it does not begin anew; with `rebootstrap` it does, and calls that wait for a br
 
 from typing import Any, Final
 
-import msgspec
-
 from kstorm.errors import BrokerError
+from kstorm.runtime.kafka.statistics import SELDOM_MS, Statistics, read_statistics
 
-INTERVAL_MS: Final = 5000
-"""How often a client tells its statistics from which nothing else is wanted."""
 _LOOKS: Final = 2
 """Statistics in a row: between two brokers there may be a moment without one."""
 _LOGICAL: Final = "logical"
 """The source of what stands for whoever coordinates a group, and is no broker by itself."""
-
-
-class _Broker(msgspec.Struct):
-    source: str = ""
-
-
-class _Statistics(msgspec.Struct):
-    brokers: dict[str, _Broker] = {}
-
-
-_read = msgspec.json.Decoder(_Statistics).decode
 
 
 class Forgotten:
@@ -40,11 +26,11 @@ class Forgotten:
     def properties(self) -> dict[str, Any]:
         """The librdkafka properties of a client that tells its statistics to nobody else. It must be polled now and then even if
         there is nothing to do: what is told is kept until then."""
-        return {"statistics.interval.ms": INTERVAL_MS, "stats_cb": self.heard}
+        return {"statistics.interval.ms": SELDOM_MS, "stats_cb": lambda told: self.heard(read_statistics(told))}
 
-    def heard(self, statistics: str) -> None:
+    def heard(self, statistics: Statistics) -> None:
         """Takes notice of librdkafka's statistics."""
-        known = any(broker.source != _LOGICAL for broker in _read(statistics).brokers.values())
+        known = any(broker.source != _LOGICAL for broker in statistics.brokers.values())
         self._looks = 0 if known else self._looks + 1
 
     @property

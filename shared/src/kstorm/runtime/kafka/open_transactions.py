@@ -9,27 +9,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
-import msgspec
+from kstorm.runtime.kafka.statistics import Statistics
 
-INTERVAL_MS: Final = 2000
-"""How often librdkafka shall tell its statistics."""
 _LONG_SECS: Final = 5.0  # no transaction of ours that comes to its end takes so long
-
-
-class _Partition(msgspec.Struct):
-    ls_offset: int = -1
-    hi_offset: int = -1
-
-
-class _Topic(msgspec.Struct):
-    partitions: dict[str, _Partition] = {}
-
-
-class _Statistics(msgspec.Struct):
-    topics: dict[str, _Topic] = {}
-
-
-_read = msgspec.json.Decoder(_Statistics).decode
 
 
 class OpenTransactions:
@@ -39,16 +21,15 @@ class OpenTransactions:
         self._topic, self._now = topic, now
         self._since: dict[int, tuple[int, float]] = {}  # by partition, where it is stable and when that was first seen
 
-    def heard(self, statistics: str, read: Collection[int]) -> None:
+    def heard(self, statistics: Statistics, read: Collection[int]) -> None:
         """Takes notice of librdkafka's statistics; `read` are the partitions that are fetched, so that it knows of them."""
         since, now = self._since, self._now()
         found: dict[int, tuple[int, float]] = {}
-        topic = _read(statistics).topics.get(self._topic, _Topic())
-        for number, partition in topic.partitions.items():
-            stable = partition.ls_offset
-            if int(number) in read and 0 <= stable < partition.hi_offset:
-                known = since.get(int(number))
-                found[int(number)] = known if known is not None and known[0] == stable else (stable, now)
+        for number in read:
+            seen = statistics.partition(self._topic, number)
+            if seen is not None and 0 <= seen.ls_offset < seen.hi_offset:
+                known = since.get(number)
+                found[number] = known if known is not None and known[0] == seen.ls_offset else (seen.ls_offset, now)
         self._since = found
 
     @property

@@ -21,8 +21,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
-from kstorm.runtime.kafka.forgotten import INTERVAL_MS, Forgotten
+from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.producer import produce_when_room
+from kstorm.runtime.kafka.statistics import SELDOM_MS
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +216,7 @@ class KafkaWriter:
             self._look_later()
 
     def _look_later(self) -> None:
-        self._looking = self._loop.call_later(INTERVAL_MS / 1000, self._look)
+        self._looking = self._loop.call_later(SELDOM_MS / 1000, self._look)
 
     def _serve(self, seconds: float = 0) -> None:
         """Hears of records; confluent-kafka raises here what is fatal to the producer as a whole, and calls no `error_cb`."""

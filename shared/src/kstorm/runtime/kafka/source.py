@@ -28,7 +28,7 @@ from kstorm.runtime.kafka.brokers import (
     StaticBrokersReader,
 )
 from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.kafka.open_transactions import INTERVAL_MS
+from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
 from kstorm.runtime.kafka.undecodable import Searches
 from kstorm.runtime.service.log import CLIENT_LOG
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
@@ -303,7 +303,8 @@ class KafkaSource:
         else:
             self._tell(SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition))
 
-    def _heard(self, statistics: str) -> None:
+    def _heard(self, told: str) -> None:
+        statistics = read_statistics(told)
         self._forgotten.heard(statistics)
         self._searches.heard(statistics, self._assigned.keys() - self._paused)
 

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kstorm.errors import BrokerError
 from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.silence import Silences
+from kstorm.runtime.kafka.statistics import Statistics, read_statistics
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Searches:
         self._suspect(Partition(str(message.topic()), number), offset, error.str())
         return True
 
-    def heard(self, statistics: str, read: Collection[Partition]) -> None:
+    def heard(self, statistics: Statistics, read: Collection[Partition]) -> None:
         """Takes notice of the reader's statistics; what is silent among the partitions that it fetches now is looked into."""
         for place, offset in self._silences.heard(statistics, read):
             self._suspect(place, offset, _SILENT)
@@ -201,7 +202,7 @@ class _Probe:
         raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s")
 
     def _heard(self, statistics: str) -> None:
-        self._silent = any(self._silences.heard(statistics, [self._place]))
+        self._silent = any(self._silences.heard(read_statistics(statistics), [self._place]))
 
     def close(self) -> None:
         self._consumer.close()
