@@ -185,7 +185,13 @@ class _Compiler:
             raise TopologyError(
                 "the state is of one's own class, and only its updater has it: ask one of new_static_state, or kstorm_state()"
             )
-        if node.query is not None and not node.query.asks_by_key:
+        assert node.query is not None
+        if node.query.asks_for_all and state.in_database:
+            raise TopologyError(
+                f"{type(node.query).__name__} of a state in a database, which does not list what a task has: ask the database, or "
+                "keep kstorm_state()"
+            )
+        if not node.query.asks_by_key:
             return
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(

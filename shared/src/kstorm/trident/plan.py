@@ -90,6 +90,8 @@ class StateNode(Node):
     """The fields of its key, if it has groups."""
     can_be_asked: bool = True
     """Whether queries may ask it."""
+    in_database: bool = False
+    """Whether it is in one, which does not tell what a task has."""
     make: Callable[[Fields, bool], Update] | None = None
     """Of the fields that come in, and whether they are combined already. Raises `TopologyError`."""
 

@@ -146,6 +146,8 @@ class QueryFunction(Operation):
     asks_by_key = True
     """Whether the input fields are a key, so that a tuple has to be in the task that has it. If not, whoever wires it says which
     tasks are asked: by `broadcast` all of them."""
+    asks_for_all = False
+    """Whether it wants all that a task has, which only `kstorm_state()` can tell."""
 
     def batch_retrieve(self, state: Any, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
         """An answer for each tuple, in their order."""
@@ -188,6 +190,7 @@ class TupleCollectionGet(QueryFunction):
     """
 
     asks_by_key = False
+    asks_for_all = True
 
     def batch_retrieve(self, state: MapState, tuples: Sequence[TridentTuple]) -> Sequence[Any]:
         """See `QueryFunction.batch_retrieve`."""

@@ -328,8 +328,10 @@ class GroupedStream(_Written):
             )
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
-        node = StateNode(title, [before], short=_short(aggregator), groups=self._groups)
         outside = state if isinstance(state, MapFactory) else None
+        node = StateNode(
+            title, [before], short=_short(aggregator), groups=self._groups, in_database=outside is not None
+        )
         node.make = partial(updating, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._topology, self._add(node))
 
