@@ -1,7 +1,8 @@
 """The topology of streams that is broken: branches of one spout, as many as are asked for.
 
     messages ─┬─▶ split ─▶ count ─▶ sink              trident: Storm's word count in Trident
-              ├─▶ windows ──────────────▶ told        window: a sliding window of event time
+              ├─▶ windows ──────────────▶ told        window: a sliding window of event time, of tuples
+              ├─▶ spans ────────────────▶ told            and one of sums, in many panes
               └─▶ left, right ─┬▶ joined ─▶ told      join: of two streams, within a window of event time,
                                └▶ paired ─▶ told            and over all that ever came
 
@@ -14,6 +15,7 @@ Trident makes an ordinary topology of its streams, so that ordinary bolts can be
 import os
 from collections.abc import Callable
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 
@@ -21,14 +23,18 @@ from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, SchemeAsMultiScheme
 from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder, TopologyContext, Tuple
 from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.trident import (
+    CombinerAggregator,
     Count,
     Function,
     OpaqueTridentKafkaSpout,
     Stream,
     TridentKafkaConfig,
     TridentTopology,
+    Window,
     kstorm_state,
 )
+from kstorm.trident.making import aggregating
+from kstorm.trident.windows import window_bolt
 from kstorm.windows import Duration, JoinBolt, TupleWindow, WindowCollector, WindowedBolt
 from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE, TIMEOUT_VARIABLE
 
@@ -47,12 +53,15 @@ TOLD: Final = "chaos-told"
 LENGTH_MS: Final = 4000
 """Of a sliding window."""
 SLIDE_MS: Final = 2000
+SPAN_SLIDE_MS: Final = 100
+"""The same of one whose sums have running totals (`kstorm.windows.chains`)."""
 JOIN_MS: Final = 4000
 """Of a window of the join."""
 LAG_MS: Final = 10_000
 """A spout that is back reads one partition after the other: so far apart the times of its messages may be, and none is late."""
 LATE: Final = "late"
-_SCHEME: Final = SchemeAsMultiScheme(JsonScheme("id", "at", "group", "side", "text"))
+_FIELDS: Final = ("id", "at", "group", "side", "text")
+_SCHEME: Final = SchemeAsMultiScheme(JsonScheme(*_FIELDS))
 
 
 class Split(Function):
@@ -79,6 +88,22 @@ class Windows(WindowedBolt):
         """Emits one tuple."""
         ids, new = [tuple["id"] for tuple in window], [tuple["id"] for tuple in window.new]
         self.collector.emit([self._task, window.start_timestamp, window.end_timestamp, ids, new])
+
+
+class Span(CombinerAggregator):
+    """Of some messages how many there are, the sum of a checksum of their ids, and the first and the last of their times."""
+
+    def init(self, tuple: Any) -> list[int]:
+        """Of one."""
+        return [1, crc32(tuple["id"].encode()), tuple["at"], tuple["at"]]
+
+    def combine(self, one: list[int], other: list[int]) -> list[int]:
+        """Of both."""
+        return [one[0] + other[0], one[1] + other[1], min(one[2], other[2]), max(one[3], other[3])]
+
+    def zero(self) -> list[int]:
+        """Of none."""
+        return [0, 0, 0, 0]
 
 
 class Told:
@@ -161,6 +186,11 @@ def _add_windows(builder: TopologyBuilder) -> None:
     windows = Windows().with_window(Duration(LENGTH_MS), Duration(SLIDE_MS)).with_timestamp_extractor(_time)
     windows.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
     builder.set_bolt("windows", windows, 2).set_num_tasks(4).fields_grouping("messages", "group")
+    many = Window(Duration(LENGTH_MS), Duration(SPAN_SLIDE_MS)).with_timestamp_extractor(_time)
+    many.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
+    _, step = aggregating(Span(), Fields("side"), Fields("id", "at"), Fields("span"), Fields(_FIELDS))
+    spans = window_bolt(many, step, Fields("side", "span"))
+    builder.set_bolt("spans", spans).set_num_tasks(2).fields_grouping("messages", "side")
 
 
 def _time(tuple: Tuple) -> int:
@@ -181,7 +211,7 @@ def _add_join(builder: TopologyBuilder) -> None:
 def _add_told(builder: TopologyBuilder, branches: list[str]) -> None:
     told = builder.set_bolt("told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(Told()))
     told.set_num_tasks(2)
-    for component in ["windows"] * (WINDOW in branches) + ["joined"] * (JOIN in branches):
+    for component in ["windows", "spans"] * (WINDOW in branches) + ["joined"] * (JOIN in branches):
         told.shuffle_grouping(component).shuffle_grouping(component, LATE)
     if JOIN in branches:
         told.shuffle_grouping("paired")

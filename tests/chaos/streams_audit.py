@@ -3,16 +3,19 @@
 It reckons again from the source topic, by other code than the topology's:
 
 * the last count of each word is the truth, and no word has a count twice, or a lower one after a higher one;
-* each window is there once, with the messages of its time and no others, as the definition of a window has it;
+* each window is there once, with the messages of its time and no others, as the definition of a window has it; and
+  the sums of each;
 * each pair of a group is there once: of all messages, and of those within one window.
 
 A message that came too late for its windows is in the stream of late tuples, once, and in none of them.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from typing import Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -20,7 +23,19 @@ from tests.chaos.checks import check_letters, check_offsets
 from tests.chaos.events import Event
 from tests.chaos.evidence import Evidence
 from tests.chaos.findings import NEVER, ChaosFindings, Duplicate, Lost, Record, RecordPlace
-from tests.chaos.streams import COUNTS, JOIN, JOIN_MS, LAG_MS, LATE, LENGTH_MS, SLIDE_MS, TOLD, TRIDENT, WINDOW
+from tests.chaos.streams import (
+    COUNTS,
+    JOIN,
+    JOIN_MS,
+    LAG_MS,
+    LATE,
+    LENGTH_MS,
+    SLIDE_MS,
+    SPAN_SLIDE_MS,
+    TOLD,
+    TRIDENT,
+    WINDOW,
+)
 
 NOWHERE: Final = "everything"
 """In `Parted.never`: no branch has anything of the message."""
@@ -47,6 +62,11 @@ class _Window(msgspec.Struct):
     end: int
     ids: list[str]
     new: list[str]
+
+
+class _Span(msgspec.Struct):
+    side: str
+    span: tuple[int, int, int, int]
 
 
 class _Pair(msgspec.Struct):
@@ -88,6 +108,7 @@ def audit_streams(evidence: Evidence, branches: Collection[str]) -> ChaosFinding
         if WINDOW in branches:
             late = streams.late(told["windows", LATE])
             streams.check_windows(told["windows", "default"], late)
+            streams.check_spans(told["spans", "default"], streams.late(told["spans", LATE]))
         if JOIN in branches:
             streams.check_pairs("paired", told["paired", "default"], _read_pair, {}, None)
             late = streams.late(told["joined", LATE])
@@ -222,6 +243,32 @@ class _Streams:
             and window.new == [event.id for event in inside if event.at > window.end - SLIDE_MS]
         )
 
+    def check_spans(self, records: Iterable[Record], late: Mapping[str, int]) -> None:
+        """The sums of each window are there once. Which window a sum is of, it does not say: windows in a row may have the same."""
+        found = self.findings
+        left: Counter[tuple[str, tuple[int, ...]]] = Counter()
+        last: dict[tuple[str, tuple[int, ...]], Message] = {}
+        for side in _SIDES:
+            inside = [each for each in self.messages.values() if each.event.side == side and each.event.id not in late]
+            for sums, message in _spans(sorted(inside, key=_at), self._until):
+                left[side, sums] += 1
+                last[side, sums] = message
+        for record in records:
+            try:
+                span = _read_span(record.value)
+            except msgspec.MsgspecError:
+                found.corrupted.append(record)
+                continue
+            if left[span.side, span.span] > 0:
+                left[span.side, span.span] -= 1
+            elif (span.side, span.span) in last:
+                found.duplicates.append(_copy(f"the sums {span.span} of {span.side}", record))
+            else:
+                found.corrupted.append(record)
+        for each, missing in left.items():
+            if missing > 0:
+                found.lost.append(_lost(last[each], f"sums: {each[1]} of {each[0]}, {missing} times"))
+
     # Joins.
 
     def check_pairs(
@@ -300,6 +347,24 @@ def _ends(at: int) -> list[int]:
     return list(range(first, first + LENGTH_MS, SLIDE_MS))
 
 
+def _spans(messages: Sequence[Message], until: int) -> Iterator[tuple[tuple[int, int, int, int], Message]]:
+    """What is summed up in each window that has some of these messages, which are by time; with the last one."""
+    if not messages:
+        return
+    times = [_at(each) for each in messages]
+    sums = list(accumulate((crc32(each.event.id.encode()) for each in messages), initial=0))
+    end = -(-times[0] // SPAN_SLIDE_MS) * SPAN_SLIDE_MS
+    while end <= until:
+        first, behind = bisect_right(times, end - LENGTH_MS), bisect_right(times, end)
+        if first == len(times):
+            return
+        if first < behind:
+            yield (behind - first, sums[behind] - sums[first], times[first], times[behind - 1]), messages[behind - 1]
+            end += SPAN_SLIDE_MS
+        else:
+            end = -(-times[first] // SPAN_SLIDE_MS) * SPAN_SLIDE_MS
+
+
 def _copy(what: str, record: Record) -> Duplicate:
     return Duplicate(what, record.timestamp, NEVER)
 
@@ -312,10 +377,15 @@ def _came(message: Message) -> int:
     return message.came
 
 
+def _at(message: Message) -> int:
+    return message.event.at
+
+
 _read_event = msgspec.json.Decoder(Event).decode
 _read_count = msgspec.json.Decoder(_Counted).decode
 _read_told = msgspec.json.Decoder(_Told).decode
 _read_late = msgspec.json.Decoder(_Late).decode
 _read_window = msgspec.json.Decoder(_Window).decode
+_read_span = msgspec.json.Decoder(_Span).decode
 _read_pair = msgspec.json.Decoder(_Pair)
 _read_joined = msgspec.json.Decoder(_Joined)

@@ -106,13 +106,13 @@ _WORD_COUNT: Final = Subject(
 
 _PARTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     streams.TRIDENT: {"split": ("split",), "count": ("count",), "sink": ("sink",)},
-    streams.WINDOW: {"window": ("windows",), "sink": ("told",)},
+    streams.WINDOW: {"window": ("windows", "spans"), "sink": ("told",)},
     streams.JOIN: {"split": ("left", "right"), "join": ("joined", "paired"), "sink": ("told",)},
 }
 """By branch, its roles."""
-_FIRST: Final = {streams.TRIDENT: ("split",), streams.WINDOW: ("windows",), streams.JOIN: ("left", "right")}
+_FIRST: Final = {streams.TRIDENT: ("split",), streams.WINDOW: ("windows", "spans"), streams.JOIN: ("left", "right")}
 """By branch, who raises on a bad message."""
-_SCALED: Final = ("split", "count", "windows", "joined", "paired")
+_SCALED: Final = ("split", "count", "windows", "spans", "joined", "paired")
 _STATEFUL: Final = ("count", "window", "join")
 
 

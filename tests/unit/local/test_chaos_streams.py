@@ -8,8 +8,10 @@ import pytest
 from kstorm.testing.kafka import FakeKafka
 from kstorm.topology import Tuple
 from kstorm.trident import Count
+from kstorm.windows.chains import ChainManager
 from kstorm.windows.kept import Kept
 from kstorm.windows.manager import WindowManager
+from kstorm.windows.panes import Shown
 from kstorm.windows.window import TupleWindow
 from tests.chaos.events import event, last_events
 from tests.chaos.evidence import Evidence
@@ -130,6 +132,28 @@ def test_a_window_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
     found = run()
     assert any(copy.id.startswith("the window of task") for copy in found.duplicates)
     assert any(copy.id.startswith("joined: ") for copy in found.duplicates)
+
+
+def test_a_sum_that_keeps_what_has_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing leaves its running total."""
+    monkeypatch.setattr(ChainManager, "_drop", lambda *_: None)
+    found = run()
+    assert {lost.missing.partition(":")[0] for lost in found.lost} == {"sums"}
+    assert {record.value[:14] for record in found.corrupted} == {b'{"of":"spans",'}
+
+
+def test_a_sum_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were not kept in mind how far a window was shown."""
+    moved = ChainManager._values
+
+    def twice(self: ChainManager, end: int) -> Iterator[Shown]:
+        for each in moved(self, end):
+            yield from [each] * 2
+
+    monkeypatch.setattr(ChainManager, "_values", twice)
+    found = run()
+    assert found.lost == []
+    assert {copy.id.partition(" (")[0] for copy in found.duplicates} == {"the sums"}
 
 
 @pytest.mark.parametrize("other", ["m9", "m10"])

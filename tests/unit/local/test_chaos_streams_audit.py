@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from tests.chaos.events import Event
 from tests.chaos.evidence import Evidence
 from tests.chaos.findings import ChaosFindings, Letter, OffsetSeen, Parted, Record, RecordPlace
-from tests.chaos.streams import BRANCHES, COUNTS, LAG_MS, TOLD
+from tests.chaos.streams import BRANCHES, COUNTS, LAG_MS, LENGTH_MS, SPAN_SLIDE_MS, TOLD
 from tests.chaos.streams_audit import NOWHERE, audit_streams
 
 EVENTS = [
@@ -36,6 +37,11 @@ TOLD_OF: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"group": "g1", "left": "m2", "left_at": 5000, "right": "m3", "right_at": 8500},
     ],
     ("joined", "default"): [{"left:group": "g0", "left:id": "m0", "right:id": "m1"}],  # the others are a window apart
+    ("spans", "default"): [
+        {"side": event.side, "span": [1, crc32(event.id.encode()), event.at, event.at]}
+        for event in EVENTS[:4]
+        for _ in range(LENGTH_MS // SPAN_SLIDE_MS)  # none is in a window with another of its side
+    ],
 }
 COUNTED = [("to", 1), ("be", 1), ("be", 2), ("or", 1), ("to", 2)]
 Told = list[dict[str, Any]]
@@ -61,7 +67,7 @@ def told(**changed: Told) -> Told:
     found: Told = []
     for (component, stream), some in TOLD_OF.items():
         found += [{"of": component, "stream": stream, **each} for each in changed.get(component, some)]
-    for component in ("windows", "joined"):
+    for component in ("windows", "joined", "spans"):
         for id in changed.get(f"{component}_late", []):
             values = {"component": "messages", "stream": "default", "values": {"id": id}}
             found.append({"of": component, "stream": "late", "late_tuple": values})
@@ -99,7 +105,7 @@ def test_what_is_whole_has_no_faults() -> None:
     """Each count, each window and each pair once."""
     found = audited()
     assert found.faults() == []
-    assert (found.duplicates, found.over, found.late, found.outputs) == ([], 0, 0, 15)
+    assert (found.duplicates, found.over, found.late, found.outputs) == ([], 0, 0, 15 + 160)
     assert found.spans == [(2001, 1_000_007), (2003, 1_000_008)]
 
 
@@ -220,6 +226,54 @@ def test_a_late_message_is_in_no_window() -> None:
 
 
 # Joins.
+
+
+# Sums of windows.
+
+
+def spans(change: Callable[[Told], object]) -> ChaosFindings:
+    """With sums that are not as they should be."""
+    some = [dict(each) for each in TOLD_OF["spans", "default"]]
+    change(some)
+    return audited(told(spans=some))
+
+
+def test_a_sum_that_is_not_shown_is_lost() -> None:
+    """It is said how often, and of which message last."""
+    found = spans(lambda some: (some.pop(0), some.pop(0)))
+    assert names(found) == [("m0", f"sums: (1, {crc32(b'm0')}, 1000, 1000) of left, 2 times")]
+
+
+def test_a_sum_that_is_shown_once_more_is_a_duplicate() -> None:
+    """Though windows in a row may have the same."""
+    found = spans(lambda some: some.append(some[0]))
+    assert [copy.id for copy in found.duplicates] == [f"the sums (1, {crc32(b'm0')}, 1000, 1000) of left"]
+
+
+def test_a_sum_of_no_window_is_corrupted() -> None:
+    """And the one in whose place it is is lost."""
+    found = spans(lambda some: some[0].update(side="right"))
+    assert (len(found.corrupted), len(found.lost)) == (1, 1)
+    assert len(spans(lambda some: some.append({"side": "left"})).corrupted) == 1
+
+
+def test_sums_have_no_late_message() -> None:
+    """It is told, once."""
+    rest = [each for each in TOLD_OF["spans", "default"] if each["span"][2] != 8500]
+    found = audited(told(spans=rest, spans_late=["m3"]))  # type: ignore[list-item]
+    assert (found.faults(), found.duplicates, found.late) == ([], [], 1)
+    assert len(audited(told(spans_late=["m3"])).corrupted) == 40  # type: ignore[list-item]
+
+
+def test_sums_of_several_messages_follow_their_windows() -> None:
+    """Of two that are in some windows together."""
+    together = [Event("m0", 1000, "g0", "left", ""), Event("m1", 1250, "g0", "left", ""), EVENTS[-1]]
+    one, other = crc32(b"m0"), crc32(b"m1")
+    shown = [[1, one, 1000, 1000]] * 3 + [[2, one + other, 1000, 1250]] * 37 + [[1, other, 1250, 1250]] * 3
+    some: Told = [{"of": "spans", "stream": "default", "side": "left", "span": each} for each in shown]
+    found = audited(some, events=together, branches=["window"])
+    assert {lost.missing.partition(" ")[0] for lost in found.lost} == {"window"}  # none of which is told
+    assert (found.corrupted, found.duplicates) == ([], [])
 
 
 @pytest.mark.parametrize(
