@@ -76,6 +76,8 @@ class PaneManager:
                 self._begun, self._behind = end, None
             while some := list(islice(self._values(end), PIECE)):
                 yield PaneWindow([(key, total) for _, key, total in some], end - self._length, end, len(some))
+                if len(some) < PIECE:
+                    break
                 until = some[-1][0]
                 self._let_go(end, until)
                 self._behind = until
@@ -120,9 +122,8 @@ class PaneManager:
 
     def _let_go(self, end: int, until: str | None = None) -> None:
         """Keeps no longer what is in no window after the one that ends then, of the keys up to one or all."""
-        ended = self._ended + min(
-            0, self._slide - self._length
-        )  # tuples may have come to a pause between two windows since
+        # Tuples may have come to a pause between two windows since.
+        ended = self._ended + min(0, self._slide - self._length)
         first = NEVER if self._ended == NEVER else ended // self._size + 1
         for pane in list(self._there(first, (end + self._slide - self._length) // self._size)):
             before = pane_key(pane + 1) if until is None else pane_key(pane, until) + "\x00"
