@@ -71,9 +71,8 @@ class PaneManager:
 
     def due(self, time: int) -> Iterator[PaneWindow]:
         """See `Manager.due`. A window of many keys comes in parts; where somebody stops amid them, the next call gives the rest."""
-        while (end := self._next_end()) is not None and end <= time:
-            if end != self._begun:
-                self._begun, self._behind = end, None
+        while (end := self._end()) is not None and end <= time:
+            self._begun = end
             while some := list(islice(self._values(end), PIECE)):
                 yield PaneWindow([(key, total) for _, key, total in some], end - self._length, end, len(some))
                 if len(some) < PIECE:
@@ -91,6 +90,10 @@ class PaneManager:
     def restore(self, stored: list[Any]) -> None:
         """As it was stored."""
         self._ended, self._begun, self._behind = stored
+
+    def _end(self) -> int | None:
+        """Of the window that was shown in part, or of the next one."""
+        return self._begun if self._begun > self._ended else self._next_end()
 
     def _next_end(self) -> int | None:
         """When the next window ends that has a value; None if there is none."""
