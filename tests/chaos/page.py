@@ -18,8 +18,9 @@ _INTRODUCTION: Final = """\
 Written by `./run chaos`; do not edit.
 
 Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
-anchors to both branches, fed by one `KafkaSpout` at a steady rate. Streams (`--topology all`) are Trident's word count, a sliding
-window of event time, a `JoinBolt` within such a window and Trident's join over all that ever came, as branches of one spout.
+anchors to both branches, fed by one `KafkaSpout` at a steady rate. Streams (`--topology all`) are Trident's word count, sliding
+windows of event time, of tuples and of sums, a `JoinBolt` within such a window and Trident's join over all that ever came, as
+branches of one spout.
 Faults come in random order; the next one begins when all is as before. At the end plain Kafka clients, which know nothing of
 kstorm, read every topic, and what came out is compared with what was sent in."""
 
