@@ -34,7 +34,7 @@ def main() -> int:
     growth.set_defaults(run=_growth)
     windows = verbs.add_parser("windows", help="µs a tuple in windows of any length; memory of a million that are open")
     windows.add_argument(
-        "--only", action="append", metavar="NAME", help="tuples, sums, sessions or closing; default all"
+        "--only", action="append", metavar="NAME", help="tuples, sums, sessions, closing or overlapping; default all"
     )
     windows.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     windows.set_defaults(run=_windows)

@@ -174,9 +174,10 @@ def sessions(open: int, folder: Path) -> Point:
     return _measure(_sums(Sessions(Duration(10 * open + 100_000))), open, open, folder)
 
 
-def closing(open: int, folder: Path) -> Point:
-    """Sums of so many keys in one window, which ends."""
-    driven, process = Driven(_sums(Window(Duration(2 * open))), folder), psutil.Process()
+def closing(open: int, folder: Path, windows: int = 1) -> Point:
+    """Sums of so many keys in one window, which ends; or in several that overlap, which end one after the other."""
+    window = Window(Duration(2 * open), Duration(2 * open // windows))
+    driven, process = Driven(_sums(window), folder), psutil.Process()
     start = process.memory_info().rss
     began = time.process_time()
     feed(driven, open, 1, open)
@@ -186,17 +187,22 @@ def closing(open: int, folder: Path) -> Point:
     driven.take([["key", 1, 2 * open + number] for number in range(1, _FRAME)])
     began = time.process_time()
     closed = held
-    while driven.emitted < open:
+    while driven.emitted < windows * open:
         driven.look()
         closed = max(closed, process.memory_info().rss - start)
         driven.commit()
-    assert driven.emitted == open
+    assert driven.emitted == windows * open
     return {
         "us_per_tuple": round(used / open * 1e6, 1),
-        "us_per_sum_shown": round((time.process_time() - began) / open * 1e6, 1),
+        "us_per_sum_shown": round((time.process_time() - began) / driven.emitted * 1e6, 1),
         "rss_mb": round(held / 1e6, 1),
         "rss_mb_as_they_close": round(closed / 1e6, 1),
     }
+
+
+def overlapping(open: int, folder: Path) -> Point:
+    """`closing` of two windows."""
+    return closing(open, folder, windows=2)
 
 
 SWEEPS: Final[dict[str, tuple[str, Sequence[int], Callable[[int, Path], Point]]]] = {
@@ -204,6 +210,7 @@ SWEEPS: Final[dict[str, tuple[str, Sequence[int], Callable[[int, Path], Point]]]
     "sums": ("slides", LENGTHS, sums),
     "sessions": ("open", SIZES, sessions),
     "closing": ("open", SIZES, closing),
+    "overlapping": ("open", SIZES, overlapping),
 }
 
 

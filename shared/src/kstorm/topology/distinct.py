@@ -41,7 +41,7 @@ class DistinctBolt(StatefulBasicBolt):
         self.state.put(f"#{number}", key)
         forgotten = self.state.delete(f"#{number - self._window}")
         if forgotten is not None:
-            self.state.delete(forgotten)
+            self.state.discard(forgotten)
         collector.emit([tuple[field] for field in self._fields])
 
 
