@@ -79,7 +79,9 @@ def audit(trial: Trial, bootstrap: str, sink: str, letters: str, patience: int =
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
+@pytest.mark.parametrize(
+    "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.long)], ids=lambda trial: trial.name
+)
 def test_undisturbed_nothing_is_wrong(
     trial: Trial, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually
 ) -> None:
