@@ -143,6 +143,10 @@ def test_a_source_reads_on_by_another_client(
     assert new.assigned == {("in", 0): offset}
     assert new.paused == {("in", 0)}
     eventually(lambda: old.closed, 10)
+    for _ in range(2):
+        old.tell(NONE)  # as librdkafka may while it is being closed
+    source.faults()
+    assert clients == [old, new]
     source.close()
     assert new.closed
 

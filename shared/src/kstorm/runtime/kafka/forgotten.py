@@ -38,10 +38,14 @@ class Forgotten:
         """Whether no broker is left."""
         return self._looks >= _LOOKS
 
-    def check(self, topic: str, does: str = "reads") -> None:
-        """Raises `BrokerError` if no broker is left: then the process has to begin anew."""
+    def check(self, topic: str) -> None:
+        """Raises `error` if no broker is left."""
         if self.all:
-            raise BrokerError(
-                f"the client that {does} {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
-                "ends, and one that begins anew finds them"
-            )
+            raise self.error(topic, "reads")
+
+    def error(self, topic: str, does: str) -> BrokerError:
+        """Why the process of a client that does this with a topic has to begin anew."""
+        return BrokerError(
+            f"the client that {does} {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
+            "ends, and one that begins anew finds them"
+        )

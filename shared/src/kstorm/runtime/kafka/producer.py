@@ -120,10 +120,8 @@ class UnitProducer:
     def poll(self) -> int:
         """Serves delivery reports; returns how many."""
         served: int = self.client.poll(0)
-        try:
-            self._forgotten.check(self._topic, "writes to")
-        except BrokerError as error:
-            self._fatal(error)
+        if self._forgotten.all:
+            self._fatal(self._forgotten.error(self._topic, "writes to"))
         return served
 
     def flush(self, seconds: float) -> bool:

@@ -208,10 +208,8 @@ class KafkaWriter:
     def _look(self) -> None:
         """Whether there are brokers left; again and again, since with nothing on its way nobody else polls."""
         self._serve()
-        try:
-            self._forgotten.check(self._topic, "writes to")
-        except BrokerError as error:
-            self._fatal(error)
+        if self._forgotten.all:
+            self._fatal(self._forgotten.error(self._topic, "writes to"))
         else:
             self._look_later()
 

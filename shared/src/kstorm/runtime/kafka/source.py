@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -200,12 +201,13 @@ class KafkaSource:
         return self._brokers_reader()
 
     def _open_client(self) -> None:
+        self._forgotten = Forgotten()
         config = {
             **self._properties,
             "error_cb": self._failed,
             "on_commit": _mirrored,
             "statistics.interval.ms": INTERVAL_MS,
-            "stats_cb": self._heard,
+            "stats_cb": partial(self._heard, self._forgotten),
         }
         try:
             self._client = Consumer(config, logger=CLIENT_LOG)
@@ -220,7 +222,6 @@ class KafkaSource:
         old, assigned = self._consumer, [TopicPartition(*partition) for partition in self._assigned]
         stands = {Partition(place.topic, place.partition): place.offset for place in old.position(assigned)}
         begin = [TopicPartition(*place, max(stands[place], offset)) for place, offset in self._assigned.items()]
-        self._forgotten = Forgotten()
         self._open_client()
         if isinstance(self._reader, KafkaBrokersReader):
             self._reader = self._brokers_reader()
@@ -303,7 +304,9 @@ class KafkaSource:
         else:
             self._tell(SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition))
 
-    def _heard(self, told: str) -> None:
+    def _heard(self, of_client: Forgotten, told: str) -> None:
+        if of_client is not self._forgotten:
+            return  # it is being closed, and another one reads
         statistics = read_statistics(told)
         self._forgotten.heard(statistics)
         self._searches.heard(statistics, self._assigned.keys() - self._paused)
