@@ -14,22 +14,13 @@ from kstorm_pipeline import Pipeline, json_records
 
 pipeline = Pipeline(
     records=json_records(
-        "word STRING NOT NULL, count BIGINT NOT NULL, id STRING, emitted_at BIGINT NOT NULL",
-        reject={
-            "field count is below 1": "count < 1",
-            "field emitted_at is not a time in milliseconds between the years 1970 and 9999": (
-                "emitted_at NOT BETWEEN 0 AND 253402300799999"
-            ),
-        },
+        "word STRING NOT NULL, count BIGINT NOT NULL, id STRING, emitted_at TIMESTAMP NOT NULL",
+        millis="emitted_at",
+        reject={"field count is below 1": "count < 1"},
     ),
     identity="id",
+    without="id",  # silver has it as `occurrence`
 )
-
-
-@pipeline.silver
-def typed(rows: DataFrame) -> DataFrame:
-    """Silver has the id as `occurrence`, and a time as a time."""
-    return rows.drop("id").withColumn("emitted_at", sf.timestamp_millis("emitted_at"))
 
 
 @pipeline.gold("word_counts", keys=["word"], latest=["count"], add=["occurrences"], order="sink", replays=True)

@@ -52,6 +52,12 @@ class DeltaLog:
         found = self._snapshot.metadata().configuration()
         return dict(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
 
+    @property
+    def features(self) -> set[str]:
+        """What Delta asks of who reads or writes the table, by the names of its features."""
+        found = self._snapshot.protocol().implicitlyAndExplicitlySupportedFeatures()
+        return {str(each.name()) for each in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)}
+
     def property(self, name: str) -> str | None:
         """A property of the table."""
         found = self._snapshot.metadata().configuration().get(name)

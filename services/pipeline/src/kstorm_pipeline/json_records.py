@@ -7,7 +7,7 @@ the columns do not name are ignored, so that a topology may add some.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     IntegralType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -31,8 +32,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kstorm_pipeline.ddl import columns_of
+from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
+from kstorm_pipeline.occurrences import LAST_MILLISECOND
 from kstorm_pipeline.records import rejected, text_of, too_large, with_json
 
 if TYPE_CHECKING:
@@ -67,29 +69,48 @@ class JsonRecords:
     schema: str
     reject: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
+    millis: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         """The rows with a column for each field, and `reason`."""
-        rows = read_json(rows, sf.col("record.value"), list(columns_of(self.schema)), "reason")
+        rows = read_json(rows, sf.col("record.value"), self._fields(), "reason")
+        for name, column in zip(self.millis, map(sf.col, quoted(self.millis)), strict=True):
+            there = column.isNull() | column.between(0, LAST_MILLISECOND)
+            wrong = f"field {name} is not a time in milliseconds between the years 1970 and 9999"
+            rows = rows.withColumn("reason", sf.coalesce("reason", sf.when(~there, wrong)))
+            rows = rows.withColumn(name, sf.when(there, sf.timestamp_millis(column)))
         if self.key is not None:
             rows = rows.withColumn(self.key, text_of("key"))
         if self.reject:
             rows = rows.withColumn("reason", sf.coalesce("reason", rejected(self.reject)))
         return rows
 
+    def _fields(self) -> list[StructField]:
+        """The fields, as the JSON has them."""
+        columns = list(columns_of(self.schema))
+        times = [each.name for each in columns if isinstance(each.dataType, TimestampType)]
+        if wrong := [name for name in self.millis if name not in times]:
+            raise PipelineError(f"json_records: millis names {wrong[0]!r}, which is no TIMESTAMP among its columns")
+        return [
+            StructField(each.name, LongType(), each.nullable) if each.name in self.millis else each for each in columns
+        ]
 
-def json_records(schema: str, *, reject: Mapping[str, str] | None = None, key: str | None = None) -> JsonRecords:
+
+def json_records(
+    schema: str, *, reject: Mapping[str, str] | None = None, key: str | None = None, millis: str | Iterable[str] = ()
+) -> JsonRecords:
     """Read JSON objects into the columns of `schema` (SQL: `customer STRING NOT NULL, amount DECIMAL(18,2), items ARRAY<STRING>`).
 
     A field that is missing or null is null, unless its column is NOT NULL. `reject` has reasons by which a record that can be
     read is quarantined all the same, each with its condition in SQL: `{"the amount is negative": "amount < 0"}`. `key` names
-    a column for the record's key as text.
+    a column for the record's key as text. `millis` names columns of the type TIMESTAMP that the JSON has as whole numbers, the
+    milliseconds since 1970.
     """
     if not isinstance(schema, str):
         raise PipelineError(
             f"json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', not {schema!r}"
         )
-    return JsonRecords(schema, dict(reject or {}), key)
+    return JsonRecords(schema, dict(reject or {}), key, (millis,) if isinstance(millis, str) else tuple(millis))
 
 
 def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason: str) -> DataFrame:

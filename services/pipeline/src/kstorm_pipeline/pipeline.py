@@ -132,12 +132,15 @@ class Pipeline:
     """How a record becomes columns."""
     identity: str | Iterable[str] = ()
     """The columns that name an occurrence where the record's headers do not; without them each record is one of its own."""
+    without: Iterable[str] = ()
+    """Columns of the records that silver does not get: such as the identity, which it has as `occurrence`."""
     silver_function: RowFunction | None = field(default=None, init=False)
     golds: dict[str, Gold] = field(default_factory=dict, init=False)
     batch_functions: list[BatchFunction] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.identity = (self.identity,) if isinstance(self.identity, str) else tuple(self.identity)
+        self.identity = _names(self.identity)
+        self.without = _names(self.without)
 
     @property
     def identity_columns(self) -> tuple[str, ...]:

@@ -60,10 +60,16 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     if "reason" not in read.columns:
         read = read.withColumn("reason", sf.lit(None).cast("string"))
     _check_names("the pipeline's records", read.columns)
-    lacking = [name for name in pipeline.identity_columns if name not in read.columns]
-    if lacking:
-        raise PipelineError(f"the pipeline's identity names {lacking[0]!r}, which is no column of its records")
+    for whose, names in (("identity", pipeline.identity_columns), ("without", pipeline.without)):
+        lacking = [name for name in names if name not in read.columns]
+        if lacking:
+            raise PipelineError(f"the pipeline's {whose} names {lacking[0]!r}, which is no column of its records")
     return name_occurrences(read, pipeline.identity_columns)
+
+
+def good_rows(pipeline: Pipeline, records: DataFrame) -> DataFrame:
+    """Of what `read_rows` made those that can be read, with the columns that silver may get."""
+    return records.where(sf.col("reason").isNull()).drop("reason", *pipeline.without)
 
 
 def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:

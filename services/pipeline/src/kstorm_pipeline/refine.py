@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,15 +33,16 @@ from kstorm_pipeline.gold import merge_gold
 from kstorm_pipeline.lookups import find_replays, mark_replays
 from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.pipeline import BatchId
-from kstorm_pipeline.reading import malformed_rows, read_rows, refine_rows
+from kstorm_pipeline.reading import good_rows, malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.survey import Survey, survey
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kstorm_pipeline.arrow.batches import ArrowWay, WrittenBatch
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.tables import Tables
 
@@ -58,11 +60,13 @@ class Batch:
     rows: DataFrame
     """The bronze rows."""
     records: DataFrame
-    """What `read_rows` made of them, without the raw record; persisted."""
+    """What `read_rows` made of them, without the raw record; persisted, or `written`."""
     facts: Survey
     """What they are together."""
     marks: Marks
     """How far silver goes."""
+    written: WrittenBatch | None = None
+    """The records as files of silver, if Python has read them."""
 
     @property
     def spark(self) -> SparkSession:
@@ -72,7 +76,7 @@ class Batch:
     @property
     def good(self) -> DataFrame:
         """The records that can be read, replays among them."""
-        return self.records.where(sf.col("reason").isNull()).drop("reason")
+        return good_rows(self.pipeline, self.records)
 
 
 @dataclass(slots=True)
@@ -97,24 +101,45 @@ class Refined:
         self.seconds[table] = time.monotonic() - begun
 
 
-def refine(tables: Tables, pipeline: Pipeline, rows: DataFrame, batch_id: int, marks: Marks | None = None) -> Refined:
+def refine(
+    tables: Tables,
+    pipeline: Pipeline,
+    rows: DataFrame,
+    batch_id: int,
+    marks: Marks | None = None,
+    arrow: ArrowWay | None = None,
+) -> Refined:
     """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time. `marks` are those of
-    the run, by default new ones."""
+    the run, by default new ones; `arrow` reads what Python can read, by default Spark reads all."""
     done = Refined()
-    records = read_rows(pipeline, rows).drop("record").persist()
-    try:
-        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records), marks or Marks(tables))
+    with _kept(pipeline, rows, batch_id, arrow) as (records, written):
+        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records), marks or Marks(tables), written)
         facts = batch.facts
         done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
         if facts.good:
             _refine_good(batch, done)
-    finally:
-        records.unpersist()
     figures = (batch_id, facts.size, done.rows.get("silver", 0), done.replays, facts.malformed)
     logger.info("refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures)
     return done
+
+
+@contextmanager
+def _kept(
+    pipeline: Pipeline, rows: DataFrame, number: int, arrow: ArrowWay | None
+) -> Iterator[tuple[DataFrame, WrittenBatch | None]]:
+    """The records of a batch, read once: as files, or in memory."""
+    written = arrow.read(rows, number) if arrow is not None else None
+    if written is not None:
+        with written:
+            yield written.records, written
+        return
+    records = read_rows(pipeline, rows).drop("record").persist()
+    try:
+        yield records, None
+    finally:
+        records.unpersist()
 
 
 def write_quarantine(batch: Batch) -> int:
@@ -125,6 +150,9 @@ def write_quarantine(batch: Batch) -> int:
 
 def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
     """Append the rows that silver gets, `count` of them; on a second run they are there, and Delta refuses the commit."""
+    if batch.written is not None and count == batch.facts.size and batch.pipeline.silver_function is None:
+        batch.written.commit(batch.spark, batch.number)
+        return count
     rows = fresh.withColumn("batch", sf.lit(batch.number).cast("bigint"))
     if batch.facts.named:  # each task writes a file for each bucket that it has
         rows = rows.repartition(sf.coalesce("source_bucket", -1 - sf.col("kafka_partition")))

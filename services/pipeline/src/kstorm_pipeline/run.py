@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from kstorm_pipeline.arrow.batches import ArrowWay
 from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
@@ -167,11 +168,11 @@ def _refine(
     # What `maintain` drops from bronze has been read: its commits are nothing to read.
     options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "skipChangeCommits": "true"}
     source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
-    marks = Marks(tables)
+    marks, arrow = Marks(tables), ArrowWay(spark, settings, tables, pipeline)
 
     def write(rows: DataFrame, number: int) -> None:
         with running.noting():
-            refined = refine(tables, pipeline, rows, number, marks)
+            refined = refine(tables, pipeline, rows, number, marks, arrow)
             running.monitor.metrics.add_refined(refined)
             watch_quarantine(running.monitor.metrics, refined, number, settings.quarantine_percent)
 

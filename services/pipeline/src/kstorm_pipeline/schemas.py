@@ -19,7 +19,7 @@ from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.gold import PLACES, gather, in_order
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SOURCE_ORDER
-from kstorm_pipeline.reading import read_rows, refine_rows
+from kstorm_pipeline.reading import good_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import BRONZE, QUARANTINE
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
     """The columns of every table of the pipeline; raises PipelineError if it cannot be carried out."""
     bronze = columns_of(BRONZE)
     try:
-        read = read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record", "reason")
+        read = good_rows(pipeline, read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record"))
         rows = refine_rows(pipeline, read.withColumn("replay", sf.lit(False)))
         silver = rows.drop("replay")
         golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}

@@ -1,0 +1,44 @@
+"""Which files the rows of a batch are in.
+
+A stream's batch is given as rows alone: what Spark knows of their files it keeps in the RDD that would read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from py4j.java_gateway import is_instance_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SCAN = "org.apache.spark.sql.execution.datasources.FileScanRDD"
+
+
+def files_read_by(rows: DataFrame) -> list[str]:
+    """The paths of the files that make up the batch; none if it is not made of whole files alone."""
+    plan = rows._jdf.queryExecution().logical()
+    if plan.getClass().getSimpleName() != "LogicalRDD":
+        return []
+    found: set[str] = set()
+    pending = [plan.rdd()]
+    while pending:
+        rdd = pending.pop()
+        sources = list(_java(rows, rdd.dependencies()))
+        if is_instance_of(rows.sparkSession.sparkContext._gateway, rdd, _SCAN):
+            found.update(_files(rows, rdd))
+        elif not sources and rdd.getNumPartitions():
+            return []
+        pending.extend(each.rdd() for each in sources)
+    return sorted(found)
+
+
+def _files(rows: DataFrame, scan: Any) -> set[str]:
+    partitions = _java(rows, scan.filePartitions())
+    return {unquote(urlsplit(each.urlEncodedPath()).path) for partition in partitions for each in partition.files()}
+
+
+def _java(rows: DataFrame, sequence: Any) -> Any:
+    jvm: Any = rows.sparkSession._jvm
+    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

@@ -1,0 +1,171 @@
+"""A batch of `refine`, read by Python: the driver's part.
+
+Spark's Python workers write the rows as files of silver, which no commit has yet. If all of them belong to silver, one commit makes
+them a part of it. Else Spark goes on from them as from any rows, and they are deleted. What a crash leaves of them `maintain`
+deletes with all else that no table has.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
+
+from kstorm_pipeline.arrow.batch_files import files_read_by
+from kstorm_pipeline.arrow.shapes import shape_of
+from kstorm_pipeline.arrow.worker import silver_of
+from kstorm_pipeline.ddl import columns_of
+from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.occurrences import NAMED
+from kstorm_pipeline.records import rejected
+from kstorm_pipeline.settings import is_url
+from kstorm_pipeline.tables import query_id_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstorm_pipeline.arrow.bucket_files import SilverFile
+    from kstorm_pipeline.arrow.shape import Shape
+    from kstorm_pipeline.json_records import JsonRecords
+    from kstorm_pipeline.pipeline import Pipeline
+    from kstorm_pipeline.settings import Settings
+    from kstorm_pipeline.tables import Tables
+
+logger = logging.getLogger(__name__)
+
+_BYTES_A_TASK = 1_000_000
+"""Of bronze, compressed. With less, to start a task costs more than to share."""
+_REST = 20
+"""After a batch with a record that is doubtful so many go Spark's way at once."""
+_PLAIN_FEATURES = {"appendOnly", "invariants"}
+"""What Delta may ask of who writes to silver."""
+
+
+@dataclass(slots=True)
+class WrittenBatch:
+    """A batch whose rows lie in files of silver. Those that no commit has at the end of its block are deleted."""
+
+    records: DataFrame
+    """As `read_rows` makes them, without the raw record."""
+    _files: list[SilverFile]
+    _tables: Tables
+    _committed: bool = False
+
+    def commit(self, spark: SparkSession, number: int) -> None:
+        """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
+        self._committed = _commit(spark, self._tables.path("silver"), self._files, query_id_of(spark), number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._committed:
+            _delete(self._tables, self._files)
+
+
+class ArrowWay:
+    """Reads the batches of one run."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
+        self._tables = tables
+        self._pipeline = pipeline
+        self._shape = _shape_for(spark, settings, tables, pipeline)
+        self._resting = 0
+
+    def read(self, rows: DataFrame, number: int) -> WrittenBatch | None:
+        """Read a batch of bronze rows; None if Spark is to do it."""
+        if self._shape is None or self._rests():
+            return None
+        bronze = files_read_by(rows)
+        spark = rows.sparkSession
+        folder = self._tables.path("silver")
+        if not bronze:
+            return None
+        groups = _groups(bronze, spark.sparkContext.defaultParallelism)
+        read = partial(silver_of, self._shape, number, folder)
+        outcomes = spark.sparkContext.parallelize(groups, len(groups)).map(read).collect()
+        files = [each for outcome in outcomes for each in outcome.files]
+        doubt = next((outcome.doubt for outcome in outcomes if outcome.doubt), "")
+        if doubt:
+            logger.info("refine: batch %d: Spark reads it, as %s", number, doubt)
+            self._resting = _REST
+            _delete(self._tables, files)
+            return None
+        return WrittenBatch(self._frame(spark, files), files, self._tables)
+
+    def _rests(self) -> bool:
+        self._resting -= 1
+        return self._resting >= 0
+
+    def _frame(self, spark: SparkSession, files: list[SilverFile]) -> DataFrame:
+        """The rows of the files, with `reason`."""
+        assert self._shape is not None
+        folder = self._tables.path("silver")
+        schema = _columns(self._shape, cast("JsonRecords", self._pipeline.records))
+        rows = spark.read.schema(schema).parquet(*(f"{folder}/{each.path}" for each in files))
+        reject = cast("JsonRecords", self._pipeline.records).reject
+        return rows.withColumn("reason", rejected(reject) if reject else sf.lit(None).cast("string"))
+
+
+def _shape_for(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> Shape | None:
+    """How the records look, if Python can read them here; else None."""
+    # Elsewhere the workers may lack this package, and what is no path cannot be opened by them.
+    if is_url(tables.root) or not settings.master.startswith(("local[", "k8s:")):
+        return None
+    features = DeltaLog(spark, tables.path("silver")).features
+    return shape_of(spark, pipeline) if features <= _PLAIN_FEATURES else None
+
+
+def _columns(shape: Shape, records: JsonRecords) -> StructType:
+    """The columns of the files."""
+    typed = [StructField(each.name, each.dataType) for each in columns_of(records.schema)]
+    if records.key is not None:
+        typed.extend(columns_of(f"`{records.key}` STRING"))
+    own = [each for each in columns_of(NAMED) if each.name != "batch"]
+    return StructType([*(each for each in typed if each.name not in shape.without), *own])
+
+
+def _groups(files: list[str], cores: int) -> list[list[str]]:
+    """The files, shared out by their size."""
+    sizes = {each: Path(each).stat().st_size for each in files}
+    count = max(1, min(cores, len(files), math.ceil(sum(sizes.values()) / _BYTES_A_TASK)))
+    groups: list[tuple[int, list[str]]] = [(0, []) for _ in range(count)]
+    for each in sorted(files, key=sizes.__getitem__, reverse=True):
+        least = min(range(count), key=lambda place: groups[place][0])
+        size, group = groups[least]
+        groups[least] = size + sizes[each], [*group, each]
+    return [group for _, group in groups if group]
+
+
+def _delete(tables: Tables, files: list[SilverFile]) -> None:
+    for each in files:
+        with suppress(OSError):
+            Path(f"{tables.path('silver')}/{each.path}").unlink()
+
+
+def _commit(spark: SparkSession, path: str, files: list[SilverFile], query: str, number: int) -> bool:
+    """Commit the files with the batch; False if the table has the batch."""
+    jvm = cast("Any", spark._jvm)
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction()
+    if transaction.txnVersion(query) >= number:
+        return False
+    from_json = getattr(getattr(delta.actions, "Action$"), "MODULE$").fromJson
+    actions = jvm.java.util.ArrayList()
+    now = int(time.time() * 1000)
+    actions.add(from_json(f'{{"txn":{{"appId":"{query}","version":{number},"lastUpdated":{now}}}}}'))
+    for each in files:
+        actions.add(from_json(each.add))
+    nothing = jvm.scala.Option.empty()
+    write = getattr(delta, "DeltaOperations$Write")(jvm.org.apache.spark.sql.SaveMode.Append, nothing, nothing, nothing)
+    transaction.registerPostCommitHook(getattr(getattr(delta.hooks, "AutoCompact$"), "MODULE$"))
+    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write)
+    return True

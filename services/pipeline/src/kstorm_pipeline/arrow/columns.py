@@ -1,0 +1,193 @@
+"""From JSON texts to columns, where each text is plainly a JSON object with fields of the right types.
+
+Strict as `json_records`, and then some. What a parser of another make might see in another way is doubtful: a field that is there
+twice, a number or a name of very many digits, brackets within brackets, times before 1900.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final, cast
+
+import msgspec
+import pyarrow as pa
+
+from kstorm_pipeline.arrow.shape import DoubtfulError, Field, Kind
+
+MOMENT: Final = pa.timestamp("us", tz="UTC")
+LAST_MILLISECOND: Final = 253402300799999
+"""Of the year 9999."""
+_SMALL: Final = 1_000
+"""Bytes. In less no number is as long, and nothing as deep, as Spark's parser minds."""
+_LARGE: Final = 50_000
+"""Bytes. More may have a name that Spark's parser takes for too long."""
+_DEEP: Final = 900
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{500}")
+_SPACED_NAME: Final = re.compile(rb'"[ \t\r\n]+:')
+_EXACT_WHOLE: Final = 2**53
+"""A double has every whole number up to this."""
+_MANY_DIGITS: Final = re.compile(rb"[0-9.]{18}")
+"""A number of so many digits may not be what a double says of it."""
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
+_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
+    re.ASCII,
+)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_FIRST_YEAR: Final = 1900
+"""Before it calendars and files are of several kinds."""
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
+    """What each text says, an object; raises `DoubtfulError`."""
+    try:
+        objects: list[Any] = list(map(_decode, values))  # type: ignore[arg-type]  # None is refused too
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+        raise DoubtfulError(f"a value is not plainly JSON: {error}") from None
+    if not set(map(type, objects)) <= {dict}:
+        raise DoubtfulError("a value is not a JSON object")
+    for text, found in zip(cast("Sequence[bytes]", values), objects, strict=True):
+        if text.count(b":") != len(found) or len(text) > _SMALL:
+            _look_closer(text, len(found))
+    return objects
+
+
+def column_of(field: Field, objects: list[dict[str, Any]], texts: Sequence[bytes | None]) -> pa.Array:
+    """The field's column; raises `DoubtfulError` if a value does not plainly fit. `texts` are what the objects were read from."""
+    values = [each.get(field.name) for each in objects]
+    kinds = set(map(type, values))
+    if None.__class__ in kinds:
+        if not field.nullable:
+            raise DoubtfulError(f"field {field.name} is missing")
+        kinds.discard(None.__class__)
+    try:
+        return _MAKERS[field.kind](field, values, kinds, texts)
+    except (pa.ArrowException, ValueError, OverflowError, UnicodeError, TypeError) as error:
+        raise DoubtfulError(f"field {field.name}: {error}") from None
+
+
+def _look_closer(text: bytes, fields: int) -> None:
+    """Raise `DoubtfulError` if another parser may see something else in this object of so many fields.
+
+    A name is not there twice if the object has as many colons as fields, or as many right after a quote and no name with a space
+    after it: there are no more then that belong to texts, or to objects inside.
+    """
+    if len(text) > _LARGE or _LONG_NUMBER.search(text) or text.count(b"[") + text.count(b"{") > _DEEP:
+        raise DoubtfulError("a value is very large, or deep")
+    if text.count(b'":') != fields or _SPACED_NAME.search(text):
+        json.loads(text, object_pairs_hook=_without_twins)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise DoubtfulError("a field is there twice")
+    return found
+
+
+def _only(field: Field, kinds: set[type], *allowed: type) -> None:
+    if not kinds <= set(allowed):
+        raise DoubtfulError(f"field {field.name} has another JSON type")
+
+
+def _string(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, str)
+    return pa.array(values, pa.string())
+
+
+def _boolean(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, bool)
+    return pa.array(values, pa.bool_())
+
+
+def _whole(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, int)
+    return pa.array(values, WHOLES[field.bits])  # which refuses what does not fit
+
+
+def _double(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, float, int)
+    for each in values:
+        if each is not None and not (abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each)):
+            raise DoubtfulError(f"field {field.name} has a number at the end of what a double can say")
+    return pa.array([None if each is None else float(each) for each in values], pa.float64())
+
+
+def _plain(number: float) -> bool:
+    return math.isfinite(number) and (number != 0 or math.copysign(1, number) > 0)
+
+
+def _decimal(field: Field, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]) -> pa.Array:
+    _only(field, kinds, str, int, float)
+    found = [None if each is None else _exact(field, each, text) for each, text in zip(values, texts, strict=True)]
+    return pa.array(found, pa.decimal128(field.precision, field.scale))
+
+
+def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decimal:
+    """The very number; raises `DoubtfulError` where it is not sure, or has too many digits for the column."""
+    if isinstance(value, float) and (text is None or _MANY_DIGITS.search(text)):
+        raise DoubtfulError(f"field {field.name} has many digits")
+    written = value if isinstance(value, str) else repr(value)
+    if not _DECIMAL.fullmatch(written):
+        raise DoubtfulError(f"field {field.name} is not plainly a decimal")
+    number = Decimal(written)
+    whole, _, part = written.lstrip("-").partition(".")
+    if isinstance(value, float) and part == "0":
+        part = ""
+    if len(whole.lstrip("0")) > field.precision - field.scale or len(part) > field.scale:
+        raise DoubtfulError(f"field {field.name} has too many digits")
+    return number
+
+
+def _moment(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, str)
+    return pa.array([None if each is None else _time(field, each) for each in values], MOMENT)
+
+
+def _time(field: Field, text: str) -> datetime:
+    if not _TIME.fullmatch(text):
+        raise DoubtfulError(f"field {field.name} is not plainly a time")
+    found = datetime.fromisoformat(text)
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    if found.year < _FIRST_YEAR:
+        raise DoubtfulError(f"field {field.name} is long ago")
+    return found
+
+
+def _millis(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, int)
+    there = [each for each in values if each is not None]
+    if there and not (min(there) >= 0 and max(there) <= LAST_MILLISECOND):
+        raise DoubtfulError(f"field {field.name} is no time")
+    return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(MOMENT)
+
+
+def _date(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+    _only(field, kinds, str)
+    return pa.array([None if each is None else _day(field, each) for each in values], pa.date32())
+
+
+def _day(field: Field, text: str) -> date:
+    if not _DATE.fullmatch(text) or int(text[:4]) < _FIRST_YEAR:
+        raise DoubtfulError(f"field {field.name} is not plainly a date")
+    return date.fromisoformat(text)
+
+
+WHOLES: Final = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+_Maker = Callable[[Field, list[Any], "set[type]", "Sequence[bytes | None]"], pa.Array]
+_MAKERS: Final[dict[Kind, _Maker]] = {
+    Kind.STRING: _string,
+    Kind.WHOLE: _whole,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.BOOLEAN: _boolean,
+    Kind.TIMESTAMP: _moment,
+    Kind.MILLIS: _millis,
+    Kind.DATE: _date,
+}

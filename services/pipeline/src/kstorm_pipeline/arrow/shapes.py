@@ -1,0 +1,93 @@
+"""Whether a pipeline can have its records read by Python, and how they look then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kstorm_pipeline.arrow.shape import Field, Kind, Shape
+from kstorm_pipeline.ddl import columns_of
+from kstorm_pipeline.json_records import JsonRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
+
+    from kstorm_pipeline.pipeline import Pipeline
+
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_KINDS: dict[type[DataType], Kind] = {
+    StringType: Kind.STRING,
+    DoubleType: Kind.DOUBLE,
+    BooleanType: Kind.BOOLEAN,
+    TimestampType: Kind.TIMESTAMP,
+    DateType: Kind.DATE,
+}
+_MOST_DIGITS = 18
+"""Before the point of a decimal, and after it."""
+
+
+def shape_of(spark: SparkSession, pipeline: Pipeline) -> Shape | None:
+    """How the records look; None if Python cannot read them."""
+    records = pipeline.records
+    if not isinstance(records, JsonRecords):
+        return None
+    columns = columns_of(records.schema)
+    fields = [_field(each, millis=each.name in records.millis) for each in columns]
+    named = [*columns.names, *([records.key] if records.key is not None else [])]
+    if None in fields or len({name.lower() for name in named}) < len(named):
+        return None
+    found = tuple(each for each in fields if each is not None)
+    kinds = {each.name: each.kind for each in found} | ({records.key: Kind.STRING} if records.key is not None else {})
+    if any(kinds.get(name) not in (Kind.STRING, Kind.WHOLE) for name in pipeline.identity_columns):
+        return None
+    without = frozenset(pipeline.without) if _told_without(spark, pipeline, columns) else frozenset()
+    return Shape(found, pipeline.identity_columns, records.key, without)
+
+
+def _field(column: StructField, *, millis: bool) -> Field | None:
+    kind = column.dataType
+    if millis:
+        return Field(column.name, Kind.MILLIS, column.nullable)
+    if type(kind) in _BITS:
+        return Field(column.name, Kind.WHOLE, column.nullable, bits=_BITS[type(kind)])
+    if isinstance(kind, DecimalType):
+        if kind.scale > _MOST_DIGITS or kind.precision - kind.scale > _MOST_DIGITS:
+            return None
+        return Field(column.name, Kind.DECIMAL, column.nullable, precision=kind.precision, scale=kind.scale)
+    found = _KINDS.get(type(kind))
+    return None if found is None or not _plain(kind) else Field(column.name, found, column.nullable)
+
+
+def _plain(kind: DataType) -> bool:
+    """Whether it is not text with a collation, or of a bounded length."""
+    return not isinstance(kind, StringType) or kind.simpleString() == "string"
+
+
+def _told_without(spark: SparkSession, pipeline: Pipeline, columns: StructType) -> bool:
+    """Whether the reasons to reject a record need none of the columns that silver does not get."""
+    records = pipeline.records
+    assert isinstance(records, JsonRecords)
+    kept = StructType([each for each in columns if each.name not in pipeline.without])
+    try:
+        for condition in records.reject.values():
+            _ = spark.createDataFrame([], kept).where(sf.expr(condition)).columns
+    except (AnalysisException, ParseException):
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""What a worker does: some files of bronze become files of silver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kstorm_pipeline.arrow.bucket_files import BucketFiles, SilverFile
+from kstorm_pipeline.arrow.columns import column_of, read_objects
+from kstorm_pipeline.arrow.names import name_rows, text_of
+from kstorm_pipeline.arrow.shape import DoubtfulError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kstorm_pipeline.arrow.shape import Shape
+
+_ROWS: Final = 65_536
+"""How many are read at a time."""
+_MOST_ROWS: Final = 262_144
+"""How many are written at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of files of bronze."""
+
+    files: list[SilverFile] = field(default_factory=list)
+    doubt: str = ""
+    """Why there are no files; else empty."""
+
+
+def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> Outcome:
+    """Write the rows that these files of bronze give to silver, as files below `folder` that no commit has yet. `number` is the
+    batch's."""
+    files = BucketFiles(Path(folder))
+    try:
+        for rows in _gathered(refined(shape, number, rows) for rows in _read(bronze)):
+            files.write(rows)
+    except DoubtfulError as doubt:
+        files.discard()
+        return Outcome(doubt=str(doubt))
+    except BaseException:
+        files.discard()
+        raise
+    return Outcome(files.close())
+
+
+def _read(paths: Iterable[str]) -> Iterator[pa.Table]:
+    for path in paths:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as source:
+            for rows in source.iter_batches(_ROWS, use_threads=False):
+                yield pa.Table.from_batches([rows])
+
+
+def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of many: each has a group of rows for each bucket in its file."""
+    pending: list[pa.Table] = []
+    for part in parts:
+        pending.append(part)
+        if sum(each.num_rows for each in pending) >= _MOST_ROWS:
+            yield pa.concat_tables(pending).combine_chunks()
+            pending.clear()
+    if pending:
+        yield pa.concat_tables(pending).combine_chunks()
+
+
+def refined(shape: Shape, number: int, rows: pa.Table) -> pa.Table:
+    """Rows of silver, of rows of bronze."""
+    texts: Sequence[Any] = rows["value"].to_pylist()
+    objects = read_objects(texts)
+    typed = {each.name: column_of(each, objects, texts) for each in shape.fields}
+    if shape.key is not None:
+        typed[shape.key] = text_of(rows["key"].combine_chunks())
+    named = name_rows(rows, [typed[name] for name in shape.identity])
+    batch = pa.array(np.full(rows.num_rows, number, np.int64))
+    columns = named | {"batch": batch} | {name: found for name, found in typed.items() if name not in shape.without}
+    return pa.table(columns)
