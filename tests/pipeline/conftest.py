@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from examples.wordcount.tables import pipeline as word_count
+from kstorm.local.classes import short_run_options
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.java import spark_environment
 from kstorm.local.servers import EmbeddedKafka
 from kstorm_pipeline.pipeline import Pipeline
 from kstorm_pipeline.run import run
@@ -103,7 +104,7 @@ def settings(kafka: EmbeddedKafka) -> Settings:
         jars=tuple(map(str, spark_jars())),
         master="local[2]",
         shuffle_partitions=2,
-        driver_java_options=SHORT_RUN_OPTIONS,
+        driver_java_options=short_run_options(),
     )
 
 

@@ -221,6 +221,7 @@ def test_a_batch_is_the_same_by_either_way(make_job: Callable[[Path], Job], tmp_
     assert {each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")} == _files_of(job)
 
 
+@pytest.mark.long
 def test_python_and_spark_write_the_same_tables(
     make_job: Callable[[Path], Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,10 +266,10 @@ def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, An
     assert shape is not None
     found = {record["offset"]: row for record in records if (row := _by_python(shape, record)) is not None}
     rows = _by_spark(spark, pipeline, [record for record in records if record["offset"] in found]).collect()
-    for row in rows:
-        by_spark = row.asDict()
-        assert by_spark.pop("reason") is None, row
-        by_python = found[row["kafka_offset"]]
+    for each in rows:
+        by_spark = each.asDict()
+        assert by_spark.pop("reason") is None, each
+        by_python = found[each["kafka_offset"]]
         assert {name: repr(value) for name, value in by_python.items()} == {n: repr(v) for n, v in by_spark.items()}
     assert len(rows) == len(found)
     return len(rows)

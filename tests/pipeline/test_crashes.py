@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.classes import short_run_options
+from kstorm.local.java import spark_environment
 from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import break_off_after_each
@@ -78,7 +79,7 @@ def _command(job: Job, report: Path) -> list[str]:
         *("--bootstrap-servers", job.sink.bootstrap, "--tables", job.settings.tables),
         *("--pipeline", "examples.wordcount.tables:pipeline"),
         *("--jars", ",".join(job.settings.jars), "--max-records-per-batch", "600", "--report", str(report)),
-        f"--driver-java-options={SHORT_RUN_OPTIONS}",
+        f"--driver-java-options={short_run_options()}",
     ]
 
 

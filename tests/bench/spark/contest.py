@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from kstorm.errors import LocalError
+from kstorm.local.classes import short_run_options
 from kstorm.local.jars import spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.java import spark_environment
 from kstorm.local.paths import run_directory
 from kstorm.local.processes import ManagedProcess
 from kstorm.local.servers import EmbeddedKafka
@@ -70,7 +71,7 @@ class Job:
             "--report": str(directory / "rows.json"),
         }
         words = [word for pair in flags.items() for word in pair if pair[1]]
-        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={SHORT_RUN_OPTIONS}"]
+        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={short_run_options()}"]
 
 
 JOBS: Final = (

@@ -124,6 +124,9 @@ def _conf(settings: Settings) -> dict[str, str]:
     }
     if settings.master.startswith("k8s:"):
         conf |= _in_pods(settings)
+    elif settings.jars and settings.master.startswith("local[") and not any(map(is_url, settings.jars)):
+        # One JVM is all there is: it has the jars on its class path, where an archive of classes may have theirs too.
+        conf["spark.driver.extraClassPath"] = ":".join(settings.jars)
     elif settings.jars:
         conf["spark.jars"] = ",".join(settings.jars)
     if not settings.jars:

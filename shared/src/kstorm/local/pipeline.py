@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kstorm.errors import LocalError
+from kstorm.local.classes import short_run_options
 from kstorm.local.cli import run_command
 from kstorm.local.jars import s3_jars, spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.local.java import spark_environment
 from kstorm.local.processes import ManagedProcess
 
 MODULE: Final = "kstorm_pipeline"
@@ -31,7 +32,7 @@ def pipeline_process(name: str, command: str, arguments: Mapping[str, Any], work
     check_installed()
     given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
     flags = [str(part) for pair in given.items() for part in pair]
-    flags.append(f"--driver-java-options={SHORT_RUN_OPTIONS}")
+    flags.append(f"--driver-java-options={short_run_options()}")
     words = [sys.executable, "-m", MODULE, command, *flags]
     return ManagedProcess(name, words, workdir=workdir, environment=spark_environment())
 
