@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from kstorm_pipeline import Pipeline, json_records, refine
 from kstorm_pipeline.arrow import batches
 from kstorm_pipeline.arrow.batches import WrittenBatch
+from kstorm_pipeline.arrow.bucket_files import SilverFile
 from kstorm_pipeline.arrow.shape import DoubtfulError, Shape
 from kstorm_pipeline.arrow.shapes import shape_of
 from kstorm_pipeline.arrow.worker import refined
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.reading import read_rows
-from kstorm_pipeline.tables import BRONZE
+from kstorm_pipeline.tables import BRONZE, Tables
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
 
@@ -219,6 +220,27 @@ def test_a_batch_is_the_same_by_either_way(make_job: Callable[[Path], Job], tmp_
     job.check()
     silver = tmp_path / "python" / "silver"
     assert {each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")} == _files_of(job)
+
+
+def test_files_of_a_commit_that_raises_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta may raise after it has written the commit, as for what comes after it: the log has the files then."""
+    file = tmp_path / "silver" / "a.parquet"
+    file.parent.mkdir()
+    file.write_bytes(b"")
+
+    def fail(*_: object) -> bool:
+        raise RuntimeError("after the commit")
+
+    monkeypatch.setattr(batches, "_commit", fail)
+    monkeypatch.setattr(batches, "query_id_of", lambda _: "query")
+    nothing: Any = None
+    written = WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)))
+    with pytest.raises(RuntimeError, match="after the commit"), written:
+        written.commit(nothing, 0)
+    assert file.exists()
+    with WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path))):
+        pass
+    assert not file.exists()
 
 
 @pytest.mark.long

@@ -61,6 +61,7 @@ class WrittenBatch:
 
     def commit(self, spark: SparkSession, number: int) -> None:
         """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
+        self._committed = True  # a commit that raises may be in the log all the same: then its files must stay
         self._committed = _commit(spark, self._tables.path("silver"), self._files, query_id_of(spark), number)
 
     def __enter__(self) -> Self:
