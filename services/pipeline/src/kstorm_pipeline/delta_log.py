@@ -5,6 +5,7 @@ Delta tells some of it by a command that counts files first, and the batches not
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
@@ -32,6 +33,12 @@ class DeltaLog:
         """How many files the table consists of."""
         return int(self._snapshot.numOfFiles())
 
+    def noted_files(self) -> list[dict[str, Any]] | None:
+        """The table's files as the log has each, where Delta has them in memory, as of a table of few; else None."""
+        noted = self._snapshot.checksumOpt()
+        files = noted.get().allFiles() if noted.isDefined() else noted
+        return [json.loads(each.json())["add"] for each in self._as_java(files.get())] if files.isDefined() else None
+
     def files_as_rows(self) -> DataFrame:
         """A row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
         return DataFrame(self._snapshot.allFiles().toDF(), self._spark)
@@ -50,13 +57,13 @@ class DeltaLog:
     def properties(self) -> dict[str, str]:
         """All properties of the table, Delta's and others."""
         found = self._snapshot.metadata().configuration()
-        return dict(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
+        return dict(self._as_java(found))
 
     @property
     def features(self) -> set[str]:
         """What Delta asks of who reads or writes the table, by the names of its features."""
         found = self._snapshot.protocol().implicitlyAndExplicitlySupportedFeatures()
-        return {str(each.name()) for each in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)}
+        return {str(each.name()) for each in self._as_java(found)}
 
     def property(self, name: str) -> str | None:
         """A property of the table."""
@@ -67,3 +74,6 @@ class DeltaLog:
         """The number of the last batch of a query that the table has."""
         found = self._snapshot.transactions().get(query)
         return int(found.get()) if found.isDefined() else None
+
+    def _as_java(self, found: Any) -> Any:
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)

@@ -32,7 +32,6 @@ from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.lookups import any_of
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
 from kstorm_pipeline.spans import Span, join_spans
-from kstorm_pipeline.survey import MOST_GAPS
 from kstorm_pipeline.tables import once, query_id_of
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def _near(gold: Gold, given: DataFrame) -> Column:
         hour = sf.floor(sf.unix_seconds(quoted([key])[0]) / 3600)
         found = facts_of(given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull()))
         column = sf.col(f"t.{quoted([key])[0]}")
-        hours = join_spans((Span(("", 0), each, each) for each in found[0]), MOST_GAPS)
+        hours = join_spans(Span(("", 0), each, each) for each in found[0])
         within = any_of((column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours)
         near = near & (within | column.isNull() if found[1] else within)
     return near

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 
 from kstorm_pipeline.ddl import columns_of, quoted
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.occurrences import LAST_MILLISECOND
+from kstorm_pipeline.lineage import LAST_MILLISECOND
 from kstorm_pipeline.records import rejected, text_of, too_large, with_json
 
 if TYPE_CHECKING:

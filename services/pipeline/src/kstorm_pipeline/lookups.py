@@ -43,7 +43,7 @@ def find_replays(batch: Batch) -> DataFrame | None:
     if not batch.facts.named:
         return None
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
-    differ = _all_differ(named, batch.facts.named)
+    differ = batch.facts.differ or _all_differ(named, batch.facts.named)
     held = _held(batch, named) if batch.marks.reach(batch.spark, batch.facts) else None
     if differ and (held is None or held.isEmpty()):
         return None

@@ -7,18 +7,19 @@ what the run writes itself; only one run writes the tables.
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.delta_log import DeltaLog
-from kstorm_pipeline.occurrences import bucket_of
+from kstorm_pipeline.lineage import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.spans import Span
     from kstorm_pipeline.survey import Survey
@@ -59,7 +60,21 @@ class Marks:
 def _last_of_buckets(spark: SparkSession, path: str) -> dict[int, float]:
     """The greatest source offset of each bucket that there is in silver, by what Delta noted of its files; without end where it has
     noted nothing."""
-    files = DeltaLog(spark, path).files_as_rows()
+    log = DeltaLog(spark, path)
+    noted = log.noted_files()
+    return _last_of_many(log.files_as_rows()) if noted is None else _last_of_few(noted)
+
+
+def _last_of_few(files: list[dict[str, Any]]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for each in files:
+        if (bucket := each["partitionValues"]["source_bucket"]) is not None:
+            last = json.loads(each.get("stats") or "{}").get("maxValues", {}).get("source_offset", math.inf)
+            found[int(bucket)] = max(last, found.get(int(bucket), -1))
+    return found
+
+
+def _last_of_many(files: DataFrame) -> dict[int, float]:
     last = sf.get_json_object("stats", "$.maxValues.source_offset").cast("bigint")
     bucket = sf.col("partitionValues")["source_bucket"].cast("int")
     found = files.groupBy(bucket.alias("bucket")).agg(

@@ -7,18 +7,17 @@ The name is the lineage in the record's headers, where they have all of it (`Kaf
 
 from __future__ import annotations
 
-import zlib
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.lineage import BUCKETS, LAST_MILLISECOND, LINEAGE
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-LAST_MILLISECOND = 253402300799999
-"""Of the year 9999, the last that Spark's timestamps are made for."""
 NAMED = """
     occurrence STRING COMMENT 'what the record is of: <source topic>-<partition>-<offset>-<part>, or the identity; null: itself',
     kafka_partition INT COMMENT 'where the record lies in the topic',
@@ -33,14 +32,12 @@ NAMED = """
 """The columns that silver has of every record, beside those that its reader made."""
 
 _LINEAGE = ("topic", "partition", "offset", "part")
-"""Headers `kstorm-source-…`: the coordinates of the message that the record was made of, and which of its records it is."""
-_BUCKETS = 64
 
 
 def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
     """Add the columns of `NAMED`, but for `batch`, and to `reason` that of a record without the name that it should have."""
-    for name in _LINEAGE:
-        rows = rows.withColumn(f"__{name}", _header(f"kstorm-source-{name}"))
+    for name, header in zip(_LINEAGE, LINEAGE, strict=True):
+        rows = rows.withColumn(f"__{name}", _header(header))
     lineage = sf.concat_ws("-", *(f"__{name}" for name in _LINEAGE))
     rows = rows.withColumn("__lineage", sf.when(_has_lineage(), lineage))
     declared = _declared(identity) if identity else sf.lit(None).cast("string")
@@ -70,8 +67,7 @@ def source_of(name: str) -> dict[str, Column]:
     told = (topic != "") & (part != "") & partition.rlike(r"\A[0-9]{1,9}\z") & offset.rlike(r"\A[0-9]{1,18}\z")
     told = told & topic.rlike(r"\A[a-zA-Z0-9._-]{1,249}\z")
     number = partition.try_cast("int")
-    # Neighbouring partitions of a topic are in different buckets.
-    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(_BUCKETS)).cast("int")
+    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(BUCKETS)).cast("int")  # as `bucket_of` says it
     found = {
         "source_topic": topic,
         "source_partition": number,
@@ -79,11 +75,6 @@ def source_of(name: str) -> dict[str, Column]:
         "source_bucket": bucket,
     }
     return {column: sf.when(told, value) for column, value in found.items()}
-
-
-def bucket_of(topic: str, partition: int) -> int:
-    """The `source_bucket` of a source partition, as `source_of` says it."""
-    return (zlib.crc32(topic.encode()) + partition) % _BUCKETS
 
 
 def _header(name: str) -> Column:

@@ -113,8 +113,8 @@ def refine(
     the run, by default new ones; `arrow` reads what Python can read, by default Spark reads all."""
     done = Refined()
     with _kept(pipeline, rows, batch_id, arrow) as (records, written):
-        batch = Batch(tables, pipeline, batch_id, rows, records, survey(records), marks or Marks(tables), written)
-        facts = batch.facts
+        facts = (written.survey() if written is not None else None) or survey(records)
+        batch = Batch(tables, pipeline, batch_id, rows, records, facts, marks or Marks(tables), written)
         done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -24,14 +24,36 @@ if TYPE_CHECKING:
 def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
     """The number of rows of every table, by its name: what Delta noted of its files, counted where it has noted nothing."""
     check_there(spark, tables)
-    names = tables.names(spark)
+    found: dict[str, int | None] = {}
+    others: dict[str, DeltaLog] = {}
+    for name in tables.names(spark):
+        log = DeltaLog(spark, tables.path(name))
+        files = log.noted_files()
+        found[name] = None if files is None else _sum_up(files)
+        if files is None:
+            others[name] = log
+    found |= _sum_up_many(others)
+    return {name: tables.count(spark, name) if rows is None else rows for name, rows in found.items()}
+
+
+def _sum_up(files: list[dict[str, Any]]) -> int | None:
+    """The rows of these files; None if Delta has not noted those of each."""
+    noted = [json.loads(each.get("stats") or "{}").get("numRecords") for each in files]
+    deleted = (each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector"))
+    return None if None in noted else sum(noted) - sum(deleted)
+
+
+def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:
+    """The same of tables with many files, all at once."""
+    if not logs:
+        return {}
     noted = sf.get_json_object("stats", "$.numRecords").cast("bigint")
     rows = noted - sf.coalesce("deletionVector.cardinality", sf.lit(0))
-    files = [DeltaLog(spark, tables.path(name)).files_as_rows().select(sf.lit(name), rows) for name in names]
+    files = [log.files_as_rows().select(sf.lit(name), rows) for name, log in logs.items()]
     of_table = reduce(DataFrame.union, files).toDF("name", "rows").groupBy("name")
     found = of_table.agg(sf.sum("rows"), sf.count_if(sf.col("rows").isNull())).collect()
-    counted = {name: tables.count(spark, name) if untold else told for name, told, untold in found}
-    return {name: counted.get(name, 0) for name in names}  # a table without files is in no row
+    told = {name: None if untold else rows for name, rows, untold in found}
+    return {name: told.get(name, 0) for name in logs}  # a table without files is in no row
 
 
 def check_there(spark: SparkSession, tables: Tables, name: str | None = None) -> None:

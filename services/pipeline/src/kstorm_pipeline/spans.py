@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+CELL = 256
+"""Offsets of a source partition are looked at in cells of so many, to see where a batch has none."""
+MOST_CELLS = 20_000
+"""More of them are not collected."""
+MOST_SOURCES = 64
+"""Names of more topics and partitions than that name something else."""
+_MOST_GAPS = 24
+"""How many gaps in its offsets, or in its hours, a batch tells Delta of. Of more Spark would make a method that Java refuses."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """The numbers `first` to `last`, both included, of one owner; of different owners they have nothing in common."""
@@ -20,7 +30,7 @@ class Span:
     last: int
 
 
-def join_spans(spans: Iterable[Span], most_gaps: int) -> list[Span]:
+def join_spans(spans: Iterable[Span], most_gaps: int = _MOST_GAPS) -> list[Span]:
     """Cover the spans by fewer, in order: of the gaps between spans of one owner only the widest `most_gaps` stay open.
 
     So new numbers and one old one stay two spans, and what lies between them is not looked at.

@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.spans import CELL, MOST_CELLS, MOST_SOURCES, Span, join_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, Row
 
-MOST_GAPS = 24
-"""How many gaps in its offsets, or in its hours, a batch tells Delta of. Of more Spark would make a method that Java refuses."""
-_CELL = 256
-"""Offsets of a source partition are looked at in cells of so many, to see where the batch has none."""
-_MOST_CELLS = 20_000
-"""More of them are not collected."""
-_MOST_SOURCES = 64
-"""Names of more topics and partitions than that name something else."""
 _PLACE = ("source_topic", "source_partition")
-_GROUPS = ((*_PLACE, f"source_offset DIV {_CELL}"), _PLACE, ())
+_GROUPS = ((*_PLACE, f"source_offset DIV {CELL}"), _PLACE, ())
 """By what the records are looked at, from fine to coarse."""
 
 
@@ -43,6 +35,8 @@ class Survey:
     """Whether some good record has a name from which no source offset can be read."""
     reason: str = ""
     """Why one of those that cannot be read cannot; empty if all can."""
+    differ: bool = False
+    """Whether it is known that no two good records have one name; False: it is to be looked at."""
 
     @property
     def good(self) -> int:
@@ -66,9 +60,9 @@ def survey(records: DataFrame) -> Survey:
     groups = iter(_GROUPS)
     found: list[Row] = []
     by: tuple[str, ...] = ()
-    while not found or len(found) > _MOST_CELLS:
+    while not found or len(found) > MOST_CELLS:
         by = next(groups)
-        found = records.groupBy(*map(sf.expr, by)).agg(*facts).limit(_MOST_CELLS + 1).collect()
+        found = records.groupBy(*map(sf.expr, by)).agg(*facts).limit(MOST_CELLS + 1).collect()
     return Survey(
         size=sum(row["size"] for row in found),
         malformed=sum(row["malformed"] for row in found),
@@ -81,5 +75,5 @@ def survey(records: DataFrame) -> Survey:
 
 def _spans(rows: Iterable[Row]) -> list[Span] | None:
     """The offsets of these groups; None if they are in too many places."""
-    spans = join_spans((Span((row[0], row[1]), row["first"], row["last"]) for row in rows), MOST_GAPS)
-    return spans if len({span.owner for span in spans}) <= _MOST_SOURCES else None
+    spans = join_spans(Span((row[0], row[1]), row["first"], row["last"]) for row in rows)
+    return spans if len({span.owner for span in spans}) <= MOST_SOURCES else None

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.arrow.batch_files import files_read_by
+from kstorm_pipeline.arrow.notes import Notes, put_together
 from kstorm_pipeline.arrow.shapes import shape_of
 from kstorm_pipeline.arrow.worker import silver_of
 from kstorm_pipeline.ddl import columns_of
@@ -27,6 +29,7 @@ from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.records import rejected
 from kstorm_pipeline.settings import is_url
+from kstorm_pipeline.survey import Survey
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
@@ -57,7 +60,17 @@ class WrittenBatch:
     """As `read_rows` makes them, without the raw record."""
     _files: list[SilverFile]
     _tables: Tables
+    _notes: Notes
+    _may_reject: bool = False
+    """Whether the pipeline has reasons to reject a record, which Spark knows."""
     _committed: bool = False
+
+    def survey(self) -> Survey | None:
+        """What the records are as a whole; None if some are rejected."""
+        if self._may_reject and facts_of(self.records, sf.count("reason"))[0]:
+            return None
+        notes = self._notes
+        return Survey(notes.rows, 0, notes.named, notes.sources, notes.named > notes.told, differ=notes.differ)
 
     def commit(self, spark: SparkSession, number: int) -> None:
         """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
@@ -100,7 +113,9 @@ class ArrowWay:
             self._resting = _REST
             _delete(self._tables, files)
             return None
-        return WrittenBatch(self._frame(spark, files), files, self._tables)
+        notes = put_together(outcome.notes for outcome in outcomes)
+        may_reject = bool(cast("JsonRecords", self._pipeline.records).reject)
+        return WrittenBatch(self._frame(spark, files), files, self._tables, notes, may_reject)
 
     def _rests(self) -> bool:
         self._resting -= 1

@@ -18,10 +18,9 @@ import msgspec
 import pyarrow as pa
 
 from kstorm_pipeline.arrow.shape import DoubtfulError, Field, Kind
+from kstorm_pipeline.lineage import LAST_MILLISECOND
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
-LAST_MILLISECOND: Final = 253402300799999
-"""Of the year 9999."""
 _SMALL: Final = 1_000
 """Bytes. In less no number is as long, and nothing as deep, as Spark's parser minds."""
 _LARGE: Final = 50_000

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstorm_pipeline.arrow.columns import LAST_MILLISECOND, MOMENT
+from kstorm_pipeline.arrow.columns import MOMENT
 from kstorm_pipeline.arrow.shape import DoubtfulError
+from kstorm_pipeline.lineage import BUCKETS, LAST_MILLISECOND, LINEAGE, bucket_of
 
 BUCKET: Final = "source_bucket"
-_BUCKETS: Final = 64
-_LINEAGE: Final = tuple(f"kstorm-source-{part}" for part in ("topic", "partition", "offset", "part"))
 _NUMBER: Final = r"\A[0-9]{1,18}\z"
 _NAME: Final = r"\A(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,9})-(?P<offset>[0-9]{1,18})-[^-]+\z"
 _TO_BE_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
@@ -33,7 +31,7 @@ def name_rows(bronze: pa.Table, identity: list[pa.Array]) -> dict[str, pa.Array]
         "kafka_partition": bronze["partition"].combine_chunks(),
         "kafka_offset": bronze["offset"].combine_chunks(),
         "kafka_timestamp": at,
-        **_sources(occurrence),
+        **sources_of(occurrence),
     }
 
 
@@ -60,7 +58,7 @@ def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()
     keys, values = places.field("key"), places.field("value")
-    found = [_first_of(keys, values, parts, name, rows) for name in _LINEAGE]
+    found = [_first_of(keys, values, parts, name, rows) for name in LINEAGE]
     if all(each.null_count == rows for each in found):
         return None
     there = [each.is_valid().to_numpy(zero_copy_only=False) for each in found]
@@ -103,13 +101,13 @@ def _listed(row: tuple[str, ...]) -> str:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 
-def _sources(occurrence: pa.Array) -> dict[str, pa.Array]:
+def sources_of(occurrence: pa.Array) -> dict[str, pa.Array]:
     """What the names tell of the messages that the records were made of; null where one tells nothing."""
     parts = pc.extract_regex(occurrence, _NAME)
     topic, partition, offset = (pc.struct_field(parts, name) for name in ("topic", "partition", "offset"))
     partition, offset = partition.cast(pa.int32()), offset.cast(pa.int64())
     known = topic.dictionary_encode()
-    sums = pa.array([zlib.crc32(each.encode()) for each in known.dictionary.to_pylist()], pa.int64())
-    bucket = pc.add(sums.take(known.indices), partition.cast(pa.int64()))
-    bucket = pc.bit_wise_and(bucket, _BUCKETS - 1).cast(pa.int32())
+    first = pa.array([bucket_of(each, 0) for each in known.dictionary.to_pylist()], pa.int64())
+    bucket = pc.add(first.take(known.indices), partition.cast(pa.int64()))
+    bucket = pc.bit_wise_and(bucket, BUCKETS - 1).cast(pa.int32())
     return {"source_topic": topic, "source_partition": partition, "source_offset": offset, BUCKET: bucket}

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from kstorm_pipeline.arrow.bucket_files import BucketFiles, SilverFile
 from kstorm_pipeline.arrow.columns import column_of, read_objects
 from kstorm_pipeline.arrow.names import name_rows, text_of
+from kstorm_pipeline.arrow.notes import Notes
 from kstorm_pipeline.arrow.shape import DoubtfulError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Outcome:
     """What has become of files of bronze."""
 
     files: list[SilverFile] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
+    """Of the rows in them."""
     doubt: str = ""
     """Why there are no files; else empty."""
 
@@ -38,9 +41,9 @@ class Outcome:
 def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> Outcome:
     """Write the rows that these files of bronze give to silver, as files below `folder` that no commit has yet. `number` is the
     batch's."""
-    files = BucketFiles(Path(folder))
+    files, notes = BucketFiles(Path(folder)), Notes()
     try:
-        for rows in _gathered(refined(shape, number, rows) for rows in _read(bronze)):
+        for rows in _gathered(_noted(notes, (refined(shape, number, rows) for rows in _read(bronze)))):
             files.write(rows)
     except DoubtfulError as doubt:
         files.discard()
@@ -48,7 +51,7 @@ def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> 
     except BaseException:
         files.discard()
         raise
-    return Outcome(files.close())
+    return Outcome(files.close(), notes)
 
 
 def _read(paths: Iterable[str]) -> Iterator[pa.Table]:
@@ -56,6 +59,12 @@ def _read(paths: Iterable[str]) -> Iterator[pa.Table]:
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as source:
             for rows in source.iter_batches(_ROWS, use_threads=False):
                 yield pa.Table.from_batches([rows])
+
+
+def _noted(notes: Notes, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    for part in parts:
+        notes.add(part)
+        yield part
 
 
 def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
