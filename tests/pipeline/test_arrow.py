@@ -232,10 +232,14 @@ def test_files_of_a_commit_that_raises_stay(tmp_path: Path, monkeypatch: pytest.
     file.parent.mkdir()
     file.write_bytes(b"")
 
-    def fail(*_: object) -> bool:
-        raise RuntimeError("after the commit")
+    class Log:
+        def __init__(self, *_: object) -> None:
+            pass
 
-    monkeypatch.setattr(batches, "_commit", fail)
+        def append(self, *_: object) -> bool:
+            raise RuntimeError("after the commit")
+
+    monkeypatch.setattr(batches, "DeltaLog", Log)
     monkeypatch.setattr(batches, "query_id_of", lambda _: "query")
     nothing: Any = None
     written = WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), Notes())
@@ -245,6 +249,23 @@ def test_files_of_a_commit_that_raises_stay(tmp_path: Path, monkeypatch: pytest.
     with WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), Notes()):
         pass
     assert not file.exists()
+
+
+def test_small_files_of_python_are_put_together(job: Job, ways: list[str]) -> None:
+    """As Spark's writer has it done after every so many commits, where Delta is told to."""
+    told = {"enabled": "true", "minNumFiles": "3"}
+    for name, value in told.items():
+        job.spark.conf.set(f"spark.databricks.delta.autoCompact.{name}", value)
+    try:
+        for number in range(3):
+            job.sink.word("cat", f"sentences-0-{number}-0")
+            job.run()
+    finally:
+        for name in told:
+            job.spark.conf.unset(f"spark.databricks.delta.autoCompact.{name}")
+    assert ways == ["python", "committed"] * 3
+    assert DeltaLog(job.spark, job.tables.path("silver")).files == 1
+    job.check()
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ Delta tells some of it by a command that counts files first, and the batches not
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
@@ -74,6 +75,25 @@ class DeltaLog:
         """The number of the last batch of a query that the table has."""
         found = self._snapshot.transactions().get(query)
         return int(found.get()) if found.isDefined() else None
+
+    def append(self, files: list[str], query: str, number: int) -> bool:
+        """Make files that lie in the table's folder a part of it, each told as the log has it, in one commit with a query's batch
+        `number`, as Spark's writer does; False if the table has the batch. If this raises, the commit may be written all the same."""
+        delta = self._jvm.org.apache.spark.sql.delta
+        transaction = self._snapshot.deltaLog().startTransaction()
+        if transaction.txnVersion(query) >= number:
+            return False
+        from_json = getattr(getattr(delta.actions, "Action$"), "MODULE$").fromJson
+        batch = {"appId": query, "version": number, "lastUpdated": int(time.time() * 1000)}
+        actions = self._jvm.java.util.ArrayList()
+        for each in [json.dumps({"txn": batch}), *files]:
+            actions.add(from_json(each))
+        nothing = self._jvm.scala.Option.empty()
+        mode = self._jvm.org.apache.spark.sql.SaveMode.Append
+        write = getattr(delta, "DeltaOperations$Write")(mode, nothing, nothing, nothing)
+        transaction.registerPostCommitHook(getattr(getattr(delta.hooks, "AutoCompact$"), "MODULE$"))
+        transaction.commit(self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write)
+        return True
 
     def _as_java(self, found: Any) -> Any:
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)

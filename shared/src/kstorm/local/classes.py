@@ -7,7 +7,6 @@ their order are the same; else it goes on without, and says nothing.
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -27,22 +26,26 @@ def short_run_options() -> str:
 
 
 def make_archive() -> None:
-    """Make the file of classes, if there is none; in vain where Java cannot: then runs start as they do without."""
+    """Make the file of classes, if there is none. Where that fails it is said once, and runs start as they do without."""
     archive = _archive()
-    if archive.exists():
+    failed, unfinished = archive.with_suffix(".failed"), archive.with_suffix(".unfinished")
+    if archive.exists() or failed.exists():
         return
     with exclusive(archive.with_suffix(".lock")):
-        if archive.exists():
+        if archive.exists() or failed.exists():
             return
         print("kstorm: noting which classes Spark takes, once (half a minute)", file=sys.stderr, flush=True)
-        unfinished = archive.with_suffix(f".{os.getpid()}")
         options = f"{SHORT_RUN_OPTIONS} -XX:ArchiveClassesAtExit={unfinished} {_SILENT}"
         command = [sys.executable, "-m", "kstorm_pipeline.rehearse", ",".join(map(str, spark_jars())), options]
         environment = {**os.environ, **spark_environment()}
-        with suppress(OSError, subprocess.SubprocessError):
+        try:
             subprocess.run(command, env=environment, capture_output=True, timeout=_LONGEST_SECS, check=True)
             unfinished.replace(archive)
-            _remove_others(archive)
+        except (OSError, subprocess.SubprocessError) as error:
+            unfinished.unlink(missing_ok=True)
+            failed.write_text(f"{error}\n{(getattr(error, 'stderr', None) or b'').decode(errors='replace')}")
+            print(f"kstorm: that failed, so Spark takes some seconds longer to start ({failed})", file=sys.stderr)
+        _remove_others(archive)
 
 
 def _archive() -> Path:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
@@ -75,7 +74,8 @@ class WrittenBatch:
     def commit(self, spark: SparkSession, number: int) -> None:
         """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
         self._committed = True  # a commit that raises may be in the log all the same: then its files must stay
-        self._committed = _commit(spark, self._tables.path("silver"), self._files, query_id_of(spark), number)
+        log = DeltaLog(spark, self._tables.path("silver"))
+        self._committed = log.append([each.add for each in self._files], query_id_of(spark), number)
 
     def __enter__(self) -> Self:
         return self
@@ -165,23 +165,3 @@ def _delete(tables: Tables, files: list[SilverFile]) -> None:
     for each in files:
         with suppress(OSError):
             Path(f"{tables.path('silver')}/{each.path}").unlink()
-
-
-def _commit(spark: SparkSession, path: str, files: list[SilverFile], query: str, number: int) -> bool:
-    """Commit the files with the batch; False if the table has the batch."""
-    jvm = cast("Any", spark._jvm)
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction()
-    if transaction.txnVersion(query) >= number:
-        return False
-    from_json = getattr(getattr(delta.actions, "Action$"), "MODULE$").fromJson
-    actions = jvm.java.util.ArrayList()
-    now = int(time.time() * 1000)
-    actions.add(from_json(f'{{"txn":{{"appId":"{query}","version":{number},"lastUpdated":{now}}}}}'))
-    for each in files:
-        actions.add(from_json(each.add))
-    nothing = jvm.scala.Option.empty()
-    write = getattr(delta, "DeltaOperations$Write")(jvm.org.apache.spark.sql.SaveMode.Append, nothing, nothing, nothing)
-    transaction.registerPostCommitHook(getattr(getattr(delta.hooks, "AutoCompact$"), "MODULE$"))
-    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write)
-    return True

@@ -1,0 +1,60 @@
+"""The file of Java's classes: made once, and done without where it cannot be made."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstorm.local import classes
+from kstorm.local.java import SHORT_RUN_OPTIONS
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "classes" / "0.jsa"
+    place.parent.mkdir()
+    monkeypatch.setattr(classes, "_archive", lambda: place)
+    monkeypatch.setattr(classes, "spark_jars", list)
+    monkeypatch.setattr(classes, "spark_environment", dict)
+    return place
+
+
+def _java(calls: list[list[str]], error: Exception | None) -> Run:
+    def run(command: list[str], **_: object) -> None:
+        calls.append(command)
+        told = dict(option.partition("=")[::2] for option in command[-1].split())
+        Path(told["-XX:ArchiveClassesAtExit"]).write_bytes(b"classes")
+        if error is not None:
+            raise error
+
+    return run
+
+
+def test_it_is_made_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", _java(calls, None))
+    assert classes.short_run_options() == SHORT_RUN_OPTIONS
+    classes.make_archive()
+    classes.make_archive()
+    assert len(calls) == 1
+    assert f"-XX:SharedArchiveFile={archive}" in classes.short_run_options()
+    assert {each.suffix for each in archive.parent.iterdir()} == {".jsa", ".lock"}
+
+
+def test_where_it_cannot_be_made_that_is_said_once(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[list[str]] = []
+    error = subprocess.CalledProcessError(1, ["java"], stderr=b"no room")
+    monkeypatch.setattr(subprocess, "run", _java(calls, error))
+    classes.make_archive()
+    classes.make_archive()
+    assert len(calls) == 1
+    assert capsys.readouterr().err.count("that failed") == 1
+    assert "no room" in archive.with_suffix(".failed").read_text()
+    assert not archive.with_suffix(".unfinished").exists()
+    assert classes.short_run_options() == SHORT_RUN_OPTIONS
