@@ -77,8 +77,10 @@ class DeltaLog:
         return int(found.get()) if found.isDefined() else None
 
     def append(self, files: list[str], query: str, number: int) -> bool:
-        """Make files that lie in the table's folder a part of it, each told as the log has it, in one commit with a query's batch
-        `number`, as Spark's writer does; False if the table has the batch. If this raises, the commit may be written all the same."""
+        """Make files that lie in the table's folder a part of it, as Spark's writer does: in one commit with a query's batch.
+
+        Each file is told as the log has it. False if the table has the batch. If this raises, the commit may have been written.
+        """
         delta = self._jvm.org.apache.spark.sql.delta
         transaction = self._snapshot.deltaLog().startTransaction()
         if transaction.txnVersion(query) >= number:
