@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as sf
-
-from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import checks, outputs
 from kstorm_pipeline.audit.coverage import Account
 from kstorm_pipeline.audit.findings import COMPLETE, Finding, Tally, write_findings
-from kstorm_pipeline.audit.judge import GAP, NOT_DUE, Judge, judge_messages
+from kstorm_pipeline.audit.judge import GAP, NOT_DUE, Count, Judge, judge_messages, sum_up
 from kstorm_pipeline.audit.letters import read_letters
 from kstorm_pipeline.audit.proof import Proof, prove
 from kstorm_pipeline.audit.ranges import Reading, accounts, readings
@@ -23,9 +20,9 @@ from kstorm_pipeline.audit.window import Times, Window, source_messages, windows
 from kstorm_pipeline.places import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
@@ -117,10 +114,11 @@ def _check(
         logger.info("audit: %d partitions, %d messages", len(judges), sum(each.messages for each in of.values()))
         judged = judge_messages(spark, messages, judges).persist()
         try:
-            outcome.tallies = _tallies(judges, judged)
-            outcome.complete_until = _complete_until(judged, outcome)
+            counts = sum_up(judged)
+            outcome.tallies = _tallies(judges, counts)
+            outcome.complete_until = _complete_until(counts, outcome)
             outcome.findings += checks.cover(judges)
-            outcome.findings += checks.population(judges, judged)
+            outcome.findings += checks.population(judges, counts)
             outcome.findings += checks.dead(judges, read_letters(spark, settings, of.values()))
             if tables.exists(spark, "silver"):
                 made = outputs.made_of(tables.read(spark, "silver"), of.values())
@@ -137,20 +135,19 @@ def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) ->
     return [Reading(node, topic, partition) for topic, partition in of for node, read in sorted(nodes) if read == topic]
 
 
-def _tallies(judges: Mapping[Reading, Judge], judged: DataFrame) -> list[Tally]:
-    counts = judged.groupBy("node", "topic", "partition", "outcome").count().collect()
+def _tallies(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> list[Tally]:
     tallies = {
         reading: Tally(reading, judge.window.first, judge.window.end, judge.stored, judge.window.messages)
         for reading, judge in judges.items()
     }
-    for node, topic, partition, outcome, count in counts:
-        tallies[Reading(node, topic, partition)].outcomes[outcome] = count
+    for each in counts:
+        outcomes = tallies[each.reading].outcomes
+        outcomes[each.outcome] = outcomes.get(each.outcome, 0) + each.messages
     return list(tallies.values())
 
 
-def _complete_until(judged: DataFrame, outcome: Outcome) -> datetime | None:
-    open_ones = judged.where(sf.col("outcome").isin(GAP, NOT_DUE))
-    (first,) = facts_of(open_ones, sf.min(sf.unix_millis("timestamp")))
+def _complete_until(counts: Iterable[Count], outcome: Outcome) -> datetime | None:
+    first = min((each.first for each in counts if each.outcome in (GAP, NOT_DUE)), default=None)
     if first is not None:
         return datetime.fromtimestamp(first / 1000, UTC)
     return outcome.times.until or outcome.checked

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kstorm_pipeline.audit.coverage import Intervals
 from kstorm_pipeline.audit.findings import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kstorm_pipeline.audit.coverage import Range
-    from kstorm_pipeline.audit.judge import Judge
+    from kstorm_pipeline.audit.judge import Count, Judge
     from kstorm_pipeline.audit.ranges import Reading
 
 _CERTAIN = ("acked", "empty", "dead")
@@ -36,14 +35,15 @@ def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
                 yield Finding(0, "skipped", False, reading, first, end, each.why + who)
 
 
-def population(judges: Mapping[Reading, Judge], judged: DataFrame) -> Iterator[Finding]:
+def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iterator[Finding]:
     """1: ranges that say of more offsets that they have no message than there are without one."""
-    counts = judged.where("place >= 0").groupBy("node", "topic", "partition", "place").count().collect()
-    there = {(row[0], row[1], row[2], row[3]): row[4] for row in counts}
+    there: Counter[tuple[Reading, int]] = Counter()
+    for each in counts:
+        there[each.reading, each.place] += each.messages
     for reading, judge in judges.items():
         fewer: list[tuple[Range, int]] = []
         for place, said in enumerate(judge.chain):
-            found, absent = there.get((*reading, place), 0), said.counts.get("absent", 0)
+            found, absent = there[reading, place], said.counts.get("absent", 0)
             if found > said.end - said.start - absent:
                 note = f"{found} messages, and {absent} offsets are said to have none"
                 yield Finding(1, "a message was passed over", True, reading, said.start, said.end, note)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.audit.coverage import Account, Intervals, Range
+from kstorm_pipeline.audit.ranges import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kstorm_pipeline.audit.ranges import Reading
     from kstorm_pipeline.audit.window import Window
 
 GAP, NOT_DUE, DEAD, EMPTY, SKIPPED, DONE = "gap", "not due", "dead", "empty", "skipped", "done"
@@ -75,3 +75,21 @@ def judge_messages(spark: SparkSession, messages: DataFrame, judges: Mapping[Rea
     rows = messages.join(sf.broadcast(of), ["topic", "partition"])
     rows = rows.withColumn("judged", judged("node", "topic", "partition", "offset"))
     return rows.select("node", "topic", "partition", "offset", "timestamp", "judged.*")
+
+
+class Count(NamedTuple):
+    """How many messages of one reading are in one place, and had one outcome."""
+
+    reading: Reading
+    outcome: str
+    place: int
+    messages: int
+    first: int
+    """The earliest of them, in milliseconds since 1970."""
+
+
+def sum_up(judged: DataFrame) -> list[Count]:
+    """Count what `judge_messages` has found."""
+    groups = judged.groupBy("node", "topic", "partition", "outcome", "place")
+    found = groups.agg(sf.count("*"), sf.min(sf.unix_millis("timestamp"))).collect()
+    return [Count(Reading(*row[:3]), *row[3:]) for row in found]

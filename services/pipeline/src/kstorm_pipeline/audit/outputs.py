@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SHOWN = 1000
 """Most offsets of a kind that are listed; their number is right whatever is listed."""
 _PLACE = ("topic", "partition", "offset")
+_STRANGE = f"outcome IN ('{GAP}', '{EMPTY}') AND outputs > 0"
 
 
 def made_of(silver: DataFrame, windows: Iterable[Window]) -> DataFrame:
@@ -41,29 +42,41 @@ def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) 
     rows = rows.persist()
     try:
         none = (sf.col("outcome") == DONE) & (sf.col("outputs") == 0)
-        counts = rows.groupBy("node", "topic", "partition").agg(sf.sum("outputs"), sf.count_if(none)).collect()
+        asked = (
+            sf.sum("outputs"),
+            sf.count_if(none),
+            sf.count_if(sf.expr(_STRANGE)),
+            sf.count_if(sf.expr(_few(expect))),
+        )
+        counts = rows.groupBy("node", "topic", "partition").agg(*asked).collect()
         if not expect and not any(row[3] for row in counts):
             return []
         of = {Reading(*row[:3]): (row[3], row[4]) for row in counts}
         for tally in tallies:
             tally.outputs, tally.without_output = of[tally.reading]
-        return [*_findings(rows, expect)]
+        strange = rows.where(_STRANGE) if any(row[5] for row in counts) else None
+        few = rows.where(_few(expect)) if any(row[6] for row in counts) else None
+        return [*_findings(strange, few, expect)]
     finally:
         rows.unpersist()
 
 
-def _findings(rows: DataFrame, expect: int) -> Iterator[Finding]:
-    strange = rows.where(sf.col("outcome").isin(GAP, EMPTY) & (sf.col("outputs") > 0))
+def _few(expect: int) -> str:
+    return f"outcome = '{DONE}' AND outputs < {max(1, expect)}"
+
+
+def _findings(strange: DataFrame | None, few: DataFrame | None, expect: int) -> Iterator[Finding]:
     for reading, first, end in _runs(strange):
         yield Finding(3, "a record of a message that was not processed", True, reading, first, end)
-    few = rows.where((sf.col("outcome") == DONE) & (sf.col("outputs") < max(1, expect)))
     what = "acked without a record" if expect <= 1 else f"acked with fewer than {expect} records"
     for reading, first, end in _runs(few):
         yield Finding(3, what, expect > 0, reading, first, end)
 
 
-def _runs(rows: DataFrame) -> Iterator[tuple[Reading, int, int]]:
-    """The first rows' offsets by reading, those in a row as one."""
+def _runs(rows: DataFrame | None) -> Iterator[tuple[Reading, int, int]]:
+    """The first rows' offsets by reading, those in a row as one; none of no rows."""
+    if rows is None:
+        return
     found: defaultdict[Reading, Intervals] = defaultdict(Intervals)
     columns = rows.select("node", "topic", "partition", "offset")
     for row in columns.orderBy("node", "topic", "partition", "offset").limit(_SHOWN).collect():

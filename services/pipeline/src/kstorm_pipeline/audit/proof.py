@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import frames
 from kstorm_pipeline.audit.findings import Finding
 from kstorm_pipeline.audit.kafka import read_topic, unless_missing
@@ -105,14 +106,15 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
     trees = _whole(close(told), heads).persist()
     try:
         known = said.join(trees.select("root", "closed"), "root").persist()
-        unproven = known.where(~sf.col("closed"))
-        findings = [*_findings(unproven, "said to be complete, and it is not")]
-        if not heads.where("head > 0").count():  # all is still there
-            findings += _findings(
-                said.join(told.where("init"), "root", "left_anti"), "said to be complete, and it never began"
-            )
         try:
-            return Proof(known.count(), trees.where("closed").count(), findings)
+            size, unproven = facts_of(known, sf.count("*"), sf.count_if(~sf.col("closed")))
+            findings: list[Finding] = []
+            if unproven:
+                findings += _findings(known.where(~sf.col("closed")), "said to be complete, and it is not")
+            if said.count() > size and not facts_of(heads, sf.max("head"))[0]:  # all is still there
+                begun = told.where("init")
+                findings += _findings(said.join(begun, "root", "left_anti"), "said to be complete, and it never began")
+            return Proof(size, trees.where("closed").count(), findings)
         finally:
             known.unpersist()
     finally:
