@@ -42,8 +42,9 @@ def fetch(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def batch(codec: int, records: int, payload: bytes) -> bytes:
-    """So many records, compressed as `codec` says."""
-    rest = pack(">hiqqqhii", codec, records - 1, 0, 0, -1, -1, -1, records) + payload
+    """So many records of this moment, compressed as `codec` says. Kafka deletes older ones than it keeps at any moment."""
+    now = time.time_ns() // 1_000_000
+    rest = pack(">hiqqqhii", codec, records - 1, now, now, -1, -1, -1, records) + payload
     return pack(">qiibI", 0, 4 + 1 + 4 + len(rest), 0, 2, _crc32c(rest)) + rest
 
 
