@@ -44,7 +44,8 @@ def make_archive() -> None:
         except (OSError, subprocess.SubprocessError) as error:
             unfinished.unlink(missing_ok=True)
             failed.write_text(f"{error}\n{(getattr(error, 'stderr', None) or b'').decode(errors='replace')}")
-            print(f"kstorm: that failed, so Spark takes some seconds longer to start ({failed})", file=sys.stderr)
+            say = f"that failed, so Spark takes some seconds longer to start; {failed} says why, and without it this is tried again"
+            print(f"kstorm: {say}", file=sys.stderr)
         _remove_others(archive)
 
 

@@ -41,10 +41,9 @@ def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) 
     rows = judged.join(made, list(_PLACE), "left").withColumn("outputs", sf.coalesce("outputs", sf.lit(0)))
     rows = rows.persist()
     try:
-        none = (sf.col("outcome") == DONE) & (sf.col("outputs") == 0)
         asked = (
             sf.sum("outputs"),
-            sf.count_if(none),
+            sf.count_if(sf.expr(_few(1))),
             sf.count_if(sf.expr(_STRANGE)),
             sf.count_if(sf.expr(_few(expect))),
         )
