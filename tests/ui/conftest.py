@@ -40,7 +40,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     def open(url: str, **options: Any) -> Page:
         contexts.append(context := browser.new_context(**options))
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(f"{url}: {error}"))
+        page.on("pageerror", lambda error: complaints.append(f"{url}: {error.stack or error}"))
         page.on("console", lambda said: complaints.append(f"{url}: {said.text}") if _is_wrong(said) else None)
         page.goto(url)
         return page

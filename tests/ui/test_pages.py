@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -127,6 +128,16 @@ def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> 
         page.route("**/hx-sse.min.js", late)
         page.goto(f"{url}/t/words")
         arrives(page, 1)
+
+
+@pytest.mark.parametrize("answer", [None, {"status": 500, "body": "broken"}, {"status": 200, "body": "no JSON"}])
+def test_a_chart_whose_past_cannot_be_had_begins_now(open_page: OpenPage, answer: dict[str, Any] | None) -> None:
+    """Whether the server is away, or answers with something else; the page's scripts complain of nothing."""
+    with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
+        page = open_page(f"{url}/livez")
+        page.route("**/history", lambda route: route.fulfill(**answer) if answer else route.abort())
+        page.goto(f"{url}/t/words")
+        expect(page.locator(".plot canvas")).to_be_visible()
 
 
 def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> None:
