@@ -77,6 +77,16 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
     assert orders.tables.count(orders.spark, "silver") == 3
 
 
+def test_what_begins_a_table_is_no_second_time_in_it(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch dies after it has written one of the gold tables, which it does not merge, as they have no rows."""
+    orders.put("0-1", "Zoë", "1", "new", 1)
+    orders.put("0-2", "Zoë", "2", "paid", 2)
+    orders.put("0-3", None, "3", "new", 3)
+    break_off_after_each(("totals", "written"), monkeypatch, orders.run)
+    orders.run()
+    orders.check()
+
+
 def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders) -> None:
     """Each occurrence still counts once, whatever a replay says."""
     pipeline = Pipeline(records=json_records("customer STRING, status STRING"))

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def rows_in(spark: SparkSession, path: str) -> int:
+    """How many rows a table has, without reading them where Delta has noted it."""
+    files = DeltaLog(spark, path).noted_files()
+    noted = None if files is None else rows_of(files)
+    return spark.read.format("delta").load(path).count() if noted is None else noted
+
+
+def rows_of(files: list[dict[str, Any]]) -> int | None:
+    """The rows of `noted_files`; None if Delta has not noted those of each."""
+    noted = [json.loads(each.get("stats") or "{}").get("numRecords") for each in files]
+    deleted = (each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector"))
+    return None if None in noted else sum(noted) - sum(deleted)
+
+
 class DeltaLog:
     """A table's log as it is now."""
 

@@ -7,8 +7,8 @@ keys become one here, and then one with the table's row, by the rule of each col
     min, max  the least, the greatest replace   that of the last batch, for what the keys determine
     distinct  how many different values there are, about: a sketch of them (HyperLogLog), and its estimate
 
-Each merge is one commit that carries its batch, so that Delta refuses it when it is there. `add` needs nothing more: rows of
-silver come once. The others would not even need that: what is taken twice changes nothing.
+Each merge is one commit that carries its batch, so that Delta refuses it when it is there. So is the append that begins a table.
+`add` needs nothing more: rows of silver come once. The others would not even need that: what is taken twice changes nothing.
 
 **Order.** By source, a row is later than another if the message that it was made of has the higher offset; between source
 partitions the record's Kafka timestamp tells. So a replay that comes late, of a message whose first record never arrived, does not
@@ -27,7 +27,7 @@ from pyspark.sql.types import TimestampType
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
-from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.delta_log import DeltaLog, rows_in
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.lookups import any_of
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
@@ -73,14 +73,23 @@ def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:
 def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId) -> int:
     """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows."""
     gold, given = give(gold, rows)
+    with once(spark, batch.query, batch.number):
+        return _merge(spark, path, gold, given) if DeltaLog(spark, path).files else _begin(spark, path, given)
+
+
+def _begin(spark: SparkSession, path: str, given: DataFrame) -> int:
+    """Append to a table without rows: a merge would look for them at length."""
+    given.write.format("delta").mode("append").save(path)
+    return rows_in(spark, path)
+
+
+def _merge(spark: SparkSession, path: str, gold: Gold, given: DataFrame) -> int:
     given.persist()
     try:
         table = DeltaTable.forPath(spark, path).alias("t")
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
         merging = table.merge(given.alias("s"), same & _near(gold, given))
-        merging = merging.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll()
-        with once(spark, batch.query, batch.number):
-            done = merging.execute().first()
+        done = merging.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll().execute().first()
         return int(done["num_affected_rows"]) if done else 0
     finally:
         given.unpersist()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.delta_log import DeltaLog, rows_of
 from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -29,18 +29,11 @@ def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
     for name in tables.names(spark):
         log = DeltaLog(spark, tables.path(name))
         files = log.noted_files()
-        found[name] = None if files is None else _sum_up(files)
+        found[name] = None if files is None else rows_of(files)
         if files is None:
             others[name] = log
     found |= _sum_up_many(others)
     return {name: tables.count(spark, name) if rows is None else rows for name, rows in found.items()}
-
-
-def _sum_up(files: list[dict[str, Any]]) -> int | None:
-    """The rows of these files; None if Delta has not noted those of each."""
-    noted = [json.loads(each.get("stats") or "{}").get("numRecords") for each in files]
-    deleted = (each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector"))
-    return None if None in noted else sum(noted) - sum(deleted)
 
 
 def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:

@@ -128,6 +128,7 @@ def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRec
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "fetch.queue.backoff.ms": 20,  # at librdkafka's 1000 it waits most of the time: it reads faster than the queue is filled
     }
     consumer = Consumer({**client_config, **own})
     try:

@@ -70,6 +70,7 @@ class Pipeline:
             "--topology": topology,
             "--tables": workdir / "tables",
             "--trigger": "available-now",
+            "--max-records-per-batch": 1_000_000,
             "--pipeline": _PIPELINE,
             "--report": workdir / "tables.json",
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
