@@ -6,12 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kstorm.local.classes import short_run_options
 from kstorm.local.java import spark_environment
+from kstorm_pipeline import refine, watch
+from kstorm_pipeline import run as running
 from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import break_off_after_each
@@ -96,10 +101,38 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
         await_condition(_written(job, "word_counts", 1).exists)
         job.sink.sentence(2, "the dog")
         job.sink.flush()
-        await_condition(_written(job, "word_counts", 2).exists)
+        await_condition(lambda: "dog" in job.word_counts)
 
     run_beside(user, lambda: job.run(trigger="continuous", interval_seconds=0.5))
     job.check()
+    job.run()
+    job.check()
+
+
+def test_a_stop_amid_a_batch_is_told_in_a_word(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch that takes longer than a stop waits; the next run does it again."""
+    queries: list[StreamingQuery] = []
+    at_work = threading.Event()
+    start = running._start
+
+    def note(*arguments: Any) -> StreamingQuery:
+        queries.append(start(*arguments))
+        return queries[-1]
+
+    def work_for_long(*_: Any) -> int:
+        at_work.set()
+        while True:
+            job.spark.range(1_000_000).count()
+
+    job.sink.sentence(1, "the cat")
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "_STOP_SECONDS", 0)
+        patch.setattr(refine, "merge_gold", work_for_long)
+        patch.setattr(running, "_start", note)
+        run_beside(lambda: await_condition(at_work.is_set), lambda: job.run(trigger="continuous", interval_seconds=0.5))
+    [told] = [str(error) for query in queries if (error := query.exception()) is not None]
+    assert "_EndedError" in told
+    assert "InterruptedException" not in told
     job.run()
     job.check()
 

@@ -84,6 +84,10 @@ def run(
             _follow(spark, settings, tables, pipeline, _Running(origin, monitor, stop))
 
 
+class _EndedError(Exception):
+    """The query was ended amid a batch, which the next run does again."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
     """What the queries of a run have in common."""
@@ -95,18 +99,26 @@ class _Running:
     """What has gone wrong inside a query: of an exception there Spark keeps the text alone."""
     blames: list[str] = field(default_factory=list)
     """What the user's functions have raised there, each in a line."""
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set as soon as the queries are ended, be it amid a batch."""
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note a problem, and what a function of the user's has raised."""
+        """Note a problem, and what a function of the user's has raised. What is raised because the query ends is none: Spark is
+        told so in a word, as it takes the whole trace for a text to search, and prints a thousand lines where that is too long."""
         try:
             yield
-        except PipelineError as problem:
-            self.problems.append(problem)
-            raise
         except Exception as error:
-            self.blames.extend(filter(None, [blame(error)]))
+            if self.ending.is_set():
+                raise _EndedError from None
+            self._note(error)
             raise
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, PipelineError):
+            self.problems.append(error)
+        else:
+            self.blames.extend(filter(None, [blame(error)]))
 
 
 def _follow(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running) -> None:
@@ -116,8 +128,9 @@ def _follow(spark: SparkSession, settings: Settings, tables: Tables, pipeline: P
         partial(_refine, spark, settings, tables, pipeline, running),
     ]
     for stage in [[start] for start in starts] if settings.trigger == "available-now" else [starts]:
+        running.ending.clear()
         try:
-            watch([start() for start in stage], running.stop, running.monitor)
+            watch([start() for start in stage], running.stop, running.monitor, running.ending)
         except StreamingQueryException as error:
             raise _explained(error, settings, running) from error
         if running.stop.is_set() and settings.trigger == "available-now":

@@ -24,8 +24,9 @@ _STOP_SECONDS = 45.0
 """How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
 
 
-def watch(queries: Sequence[StreamingQuery], stop: threading.Event, monitor: Monitor) -> None:
+def watch(queries: Sequence[StreamingQuery], stop: threading.Event, monitor: Monitor, ending: threading.Event) -> None:
     """Follow the queries until all have ended or `stop` is set; none is active afterwards. What they do is told to the monitor.
+    `ending` is set before one is ended that may be amid a batch.
 
     Raises StreamingQueryException as soon as one has failed.
     """
@@ -43,6 +44,7 @@ def watch(queries: Sequence[StreamingQuery], stop: threading.Event, monitor: Mon
             logger.info("stopping after the batch in hand")
             _finish_batches(queries)
     finally:
+        ending.set()
         for query in queries:
             query.stop()
 
