@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.ui.chromium import OPTIONS, find_chromium
 from tests.ui.running import Running, running_words
 
 OpenPage = Callable[..., Page]
+
+_SEEN_MS = 30_000
+"""How long is waited for what a page is to show: Playwright's 5 s are few beside other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(found)
         pytest.skip(found)
+    expect.set_options(timeout=_SEEN_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=OPTIONS)
         yield browser
