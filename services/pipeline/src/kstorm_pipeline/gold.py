@@ -61,20 +61,25 @@ def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> int:
 
 def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:
     path = batch.tables.path(gold.name)
-    declared = DeltaLog(batch.spark, path).property(DEFINITION)
+    log = DeltaLog(batch.spark, path)
+    declared = log.property(DEFINITION)
     if declared not in (None, gold.declared):
         raise PipelineError(
             f"the table {path} was put in place with another declaration while this run went on: it is {declared}, and this run has"
             f" {gold.declared}. End this run; only one may write the tables"
         )
-    return merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number))
+    return merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number), log)
 
 
-def merge(spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId) -> int:
-    """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows."""
+def merge(
+    spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId, log: DeltaLog | None = None
+) -> int:
+    """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows.
+    `log` is the table's, if it has just been read."""
+    log = log or DeltaLog(spark, path)
     gold, given = give(gold, rows)
     with once(spark, batch.query, batch.number):
-        return _merge(spark, path, gold, given) if DeltaLog(spark, path).files else _begin(spark, path, given)
+        return _merge(spark, path, gold, given) if log.files else _begin(spark, path, given)
 
 
 def _begin(spark: SparkSession, path: str, given: DataFrame) -> int:
